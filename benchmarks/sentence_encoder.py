@@ -36,8 +36,7 @@ from dptext.embeddings.sentence_encoder import SentenceEncoder, load_sentence_en
 from dptext.embeddings.torch_network import TorchNetwork
 from dptext.kernels import tiles
 from dptext.kernels.linear import DTYPES, Linear, best_there_is, room
-from dptext.kernels.products import int_products
-from dptext.kernels.products import products as float_products
+from dptext.kernels.products import int_products, products
 from dptext.text.tokens import sentences
 
 #: Precision, least ratio, the cosine that counts, how large it must be: with AVX-512 and bfloat16, without bfloat16,
@@ -76,7 +75,7 @@ def changed(encoder: SentenceEncoder, texts: list[str]) -> int:
     return sum(int((found != known).any(axis=1).sum()) for found, known in pairs)
 
 
-def products(precision: str) -> Callable[[], None]:
+def products_of_a_layer(precision: str) -> Callable[[], None]:
     """The products of one layer's widest matrix, again and again, with nothing between them."""
     rng = np.random.default_rng(0)
     weights, bias = rng.normal(size=(1536, 384)).astype(np.float32), np.zeros(1536, np.float32)
@@ -91,7 +90,7 @@ def products(precision: str) -> Callable[[], None]:
             if precision == "int8":
                 int_products(rows, n, layer.panels, layer.units, bias, scales, totals, tile, out)
             else:
-                float_products(rows, n, layer.panels, bias, tile, out)
+                products(rows, n, layer.panels, bias, tile, out)
 
     return run
 
@@ -150,7 +149,7 @@ def main() -> int:
     rates = seconds(
         {
             "NumPy, float32": lambda: [a @ b for _ in range(20)],
-            **{f"ours, {name}": products(name) for name in encoders},
+            **{f"ours, {name}": products_of_a_layer(name) for name in encoders},
         },
         options.rounds,
         clock=time.process_time,

@@ -35,7 +35,7 @@ from dptext.mechanisms.candidates.label_only import LabelOnly
 from dptext.mechanisms.sentences.deep_candidate import DeepCandidate, DeepCandidateMechanism
 from dptext.mechanisms.sentences.truncation import Truncation
 from dptext.mechanisms.words.word_metric import WordMetric
-from dptext.neural.deep_candidate import fit as candidates_fit
+from dptext.neural.deep_candidate import fit
 from dptext.neural.deep_candidate.candidates import Utility
 from dptext.sampling.randomness import secure
 from dptext.text.records import Record
@@ -162,14 +162,14 @@ class Trial:
         self.models = classifiers(self.own, self.classes)
         self.position = {record.text: i for i, record in enumerate(public)}
         # A recoder knows no epsilon, and is trained once. (It is looked up by name where it is used.)
-        fit_recoder, fitted = candidates_fit.fit_recoder_for, {}
+        fit_recoder, fitted = fit.fit_recoder_for, {}
 
         def once(rest: Any, *, targets: str, **how: Any) -> Any:
             if targets not in fitted:
                 fitted[targets] = fit_recoder(rest, targets=targets, **how)
             return fitted[targets]
 
-        setattr(candidates_fit, "fit_recoder_for", once)  # noqa: B010
+        setattr(fit, "fit_recoder_for", once)  # noqa: B010
 
     def score(
         self,

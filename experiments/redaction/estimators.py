@@ -1,4 +1,4 @@
-"""The estimators of Renyi divergence where the truth is known: the pattern of MATHS 3.4.
+"""The estimators of Renyi divergence where the truth is known: derivations, "Estimators of divergence".
 
     python experiments/redaction/estimators.py --out build/redaction/estimators
 

@@ -105,8 +105,8 @@ def clopper_pearson_lower(successes: int, trials: int, *, alpha: float) -> float
     """One-sided lower bound on a success probability, wrong with probability at most `alpha`, in [1e-100, 0.5].
 
     The bound is the p with Pr[Bin(trials, p) >= successes] = alpha, that is Beta.ppf(alpha, k, n - k + 1); 0 if no
-    trial succeeds, alpha^(1/n) if all do (MATHS 7). It is rounded down. At most 1e9 trials.
-    ConfigError: an argument out of its range, or counts that are not integers.
+    trial succeeds, alpha^(1/n) if all do (derivations, "Clopper-Pearson bounds"). It is rounded down. At most 1e9
+    trials. ConfigError: an argument out of its range, or counts that are not integers.
     """
     check_part("successes", successes, "trials", trials)
     _validate.within(_MIN_ALPHA, _MAX_ALPHA, alpha=alpha)
@@ -132,8 +132,8 @@ def clopper_pearson_upper(successes: int, trials: int, *, alpha: float) -> float
     """One-sided upper bound on a success probability, wrong with probability at most `alpha`, in [1e-100, 0.5].
 
     The bound is the p with Pr[Bin(trials, p) <= successes] = alpha, that is Beta.ppf(1 - alpha, k + 1, n - k); 1 if all
-    trials succeed, 1 - alpha^(1/n) if none does (MATHS 7). It is rounded up. At most 1e9 trials.
-    ConfigError: an argument out of its range, or counts that are not integers.
+    trials succeed, 1 - alpha^(1/n) if none does (derivations, "Clopper-Pearson bounds"). It is rounded up. At most 1e9
+    trials. ConfigError: an argument out of its range, or counts that are not integers.
     """
     check_part("successes", successes, "trials", trials)
     _validate.within(_MIN_ALPHA, _MAX_ALPHA, alpha=alpha)

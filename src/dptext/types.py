@@ -21,18 +21,18 @@ Booleans = NDArray[np.bool_]
 Json = str | int | float | bool | None | list["Json"] | dict[str, "Json"]
 
 
-def as_json(value: object) -> Json:
+def jsonable(value: object) -> Json:
     """Convert a result into JSON-able data. A dataclass becomes a dict by field names, infinity the text "inf".
 
-    >>> as_json((1, math.inf, {"so": None}))
+    >>> jsonable((1, math.inf, {"so": None}))
     [1, 'inf', {'so': None}]
     """
     if isinstance(value, float):
         return str(value) if math.isinf(value) else value
     if isinstance(value, Mapping):
-        return {str(key): as_json(each) for key, each in value.items()}
+        return {str(key): jsonable(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
-        return [as_json(each) for each in value]
+        return [jsonable(each) for each in value]
     if is_dataclass(value):
         return fields_as_json(value)
     if value is None or isinstance(value, int | str):
@@ -42,4 +42,4 @@ def as_json(value: object) -> Json:
 
 def fields_as_json(result: object) -> dict[str, Json]:
     """The fields of a dataclass, by name and in their order, as JSON-able data."""
-    return {each.name: as_json(getattr(result, each.name)) for each in fields(result)}  # type: ignore[arg-type]
+    return {each.name: jsonable(getattr(result, each.name)) for each in fields(result)}  # type: ignore[arg-type]

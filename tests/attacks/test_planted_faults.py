@@ -197,7 +197,7 @@ def test_the_classical_gaussian_at_epsilon_50(share: int) -> None:
     claim = audits.claim_of(classical)
     report = audits.whitebox(classical, trials=50_000 // share, randomness=seeded(2))
     assert report.refutes(claim)
-    assert report.main.low < 0.586 < report.main.high  # MATHS 7
+    assert report.main.low < 0.586 < report.main.high  # derivations, "Two rates"
     assert not audits.distinguish(classical, claim=claim, trials=10_000 // share, randomness=seeded(2)).refutes(claim)
     sound = Gaussian(50.0, 1e-5, 64, 1.0)
     assert not audits.whitebox(sound, trials=50_000 // share, confidence=0.999, randomness=seeded(2)).refutes(claim)

@@ -19,8 +19,7 @@ from dptext.mechanism import FitProgress, Learns, Traits
 from dptext.mechanisms.candidates.label_only import LabelOnly
 from dptext.mechanisms.redaction.random import RandomRedaction, RandomRedactionMechanism
 from dptext.mechanisms.words.word_metric import WordMetric
-from dptext.runs import files as file_runs
-from dptext.runs import streaming
+from dptext.runs import files, streaming
 from dptext.runs.certificate import Certificate
 from dptext.runs.states import FileState
 from dptext.sampling.randomness import Randomness, seeded
@@ -561,13 +560,13 @@ def _old_batching(patch: pytest.MonkeyPatch) -> None:
             yield streaming.release(batch, mechanism, randomness.at(position))
             position += len(batch)
 
-    patch.setattr(file_runs, "released", computed)
-    patch.setattr(file_runs, "blocks", lambda batches, _: batches)
+    patch.setattr(files, "released", computed)
+    patch.setattr(files, "blocks", lambda batches, _: batches)
 
 
 def _telling_state(patch: pytest.MonkeyPatch) -> None:
     """The state of resuming is as long as the number of digits of the input's size."""
-    whole, sizes, save = file_runs.fingerprint, [], FileState.save
+    whole, sizes, save = files.fingerprint, [], FileState.save
 
     def seen(path: Path, key: str) -> str:
         sizes.append(path.stat().st_size)
@@ -578,19 +577,19 @@ def _telling_state(patch: pytest.MonkeyPatch) -> None:
         with path.open("a", encoding="utf-8") as file:
             file.write(" " * len(str(sizes[-1])))
 
-    patch.setattr(file_runs, "fingerprint", seen)
+    patch.setattr(files, "fingerprint", seen)
     patch.setattr(FileState, "save", longer)
 
 
 def _telling_certificate(patch: pytest.MonkeyPatch) -> None:
     """The certificate of a large input ends with a blank."""
-    whole, sizes, to_json = file_runs.fingerprint, [], Certificate.to_json
+    whole, sizes, to_json = files.fingerprint, [], Certificate.to_json
 
     def seen(path: Path, key: str) -> str:
         sizes.append(path.stat().st_size)
         return whole(path, key)
 
-    patch.setattr(file_runs, "fingerprint", seen)
+    patch.setattr(files, "fingerprint", seen)
     patch.setattr(Certificate, "to_json", lambda self: to_json(self) + " " * (sizes[-1] > 1_000_000))
 
 

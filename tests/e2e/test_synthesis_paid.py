@@ -80,7 +80,7 @@ def test_what_was_drawn_is_published_by_the_next_run(folder: Path) -> None:
     done = dptext(*given, cwd=folder)
     feeder.join()
     assert done.returncode == 2, done.stderr
-    assert "Expected no file at" in done.stderr
+    assert "Expected nothing at" in done.stderr
     assert out.read_text() == "somebody else's"
     assert not list(folder.glob("o.json.*"))
     assert charges(folder) == [False]

@@ -136,7 +136,7 @@ FAULTS = {
         "noted_later",
         "test_a_line_of_the_audit_log_is_written_with_the_end_of_a_job",
     ),
-    "first come, first served": ("worker:Worker._in_turn", "as_they_come", "test_accounts_and_keys_take_turns"),
+    "first come, first served": ("job_order:JobOrder.of", "as_they_come", "test_accounts_and_keys_take_turns"),
     "nobody sweeps beside a job": ("worker:Worker._tidy", "nothing", "test_what_expires_does_so_beside_a_long_job"),
     "an expired answer is given": ("answers:_expired", "never", "test_an_expired_answer_is_not_given_before_the_sweep"),
     "an expired result is given": ("jobs:_state", "as_stored", "test_it_expires_some_time_after_its_end"),
@@ -190,7 +190,7 @@ FAULTS = {
     "answers are not filled up": ("guarding:_Padding.__init__", "unpadded", "test_padding_and_steps"),
     "a body is read before its key": ("guarding:Guard._admitted", "read_first", "test_who_has_no_key_holds_nothing"),
     "a refused body keeps its connection": (
-        "guarding:_Answer.__init__",
+        "guarding:_HeadedAnswer.__init__",
         "kept_open",
         "test_who_has_no_key_holds_nothing",
     ),

@@ -12,7 +12,7 @@ import pytest
 import dptext as dp
 from dptext.cli.terminal import finishing, listen
 from dptext.errors import ConfigError
-from dptext.runs import unpublished
+from dptext.runs import states, unpublished
 from dptext.runs.certificate import certificate_path
 from dptext.runs.plan import Plan
 from dptext.runs.private import Private
@@ -36,7 +36,7 @@ STEPS: dict[str, tuple[Any, str, int]] = {
     "the corpus is drawn": (Unpublished, "keep", 0),
     "the files are whole": (Unpublished, "_save", 1),
     "before it is settled": (Unpublished, "publish", 0),
-    "it is settled": (unpublished, "refuse_existing", 4),
+    "it is settled": (states, "refuse_existing", 4),
     "one file has its name": (unpublished, "share", 1),
     "two files have their names": (unpublished, "share", 2),
     "three files have their names": (unpublished, "share", 3),
@@ -67,7 +67,7 @@ def synthesized(
         fitted.spec, {"public": records_digest(POOL)}, Plan(), secure(), dp.Payment(ledger, "all"), source="in"
     )
     with place.held():
-        state = place.begun(digest, key, pays=True, resume=resume)
+        state = place.begun(digest, dp.Payment(ledger, "all", key), resume=resume)
         payment = dp.Payment(ledger, "all", state.charge_key)
         if not state.files:
             with place.unpaid(payment, state):
@@ -150,7 +150,7 @@ def test_a_target_that_appears_meanwhile_stays_alone_and_what_was_drawn_is_kept(
         assert contents(tmp_path) == {path.name: b"somebody else's"}
         drawn = CorpusState(**json.loads((tmp_path / ".out.json.run" / "state.json").read_text())).files
         assert [charge.release is None for charge in ledger.log("all")] == [False] * (number - 1) + [True]
-        with pytest.raises(ConfigError, match="Expected no file at"):
+        with pytest.raises(ConfigError, match="Expected nothing at"):
             synthesized(tmp_path, topics, resume=True)
         path.unlink()
         synthesized(tmp_path, topics, key=list(ledger.log("all"))[-1].key)  # goes on, as --resume does
@@ -172,7 +172,7 @@ def test_a_target_that_appears_between_two_renamings_stays(
 
     with monkeypatch.context() as patch:
         patch.setattr(unpublished, "share", appear)
-        with pytest.raises(ConfigError, match="Expected no file at"):
+        with pytest.raises(ConfigError, match="Expected nothing at"):
             synthesized(tmp_path, topics)
     assert page.read_text() == "somebody else's"
     page.unlink()

@@ -113,7 +113,7 @@ def test_l2_laplace_noise_has_a_gamma_radius(epsilon: float, dim: int) -> None:
 def test_privunit_has_the_mean_cosine_of_the_literature(
     dim: int, epsilon: float, m: float, gamma: float, p: float
 ) -> None:
-    """MATHS 2.2: (n, epsilon) -> (m, gamma, p) on the sphere of n = dim + 1 dimensions."""
+    """derivations, "PrivUnit": (n, epsilon) -> (m, gamma, p) on the sphere of n = dim + 1 dimensions."""
     latent = np.full((ROWS, dim), 1.5 / math.sqrt(dim))
 
     def accepted(at: float) -> bool:

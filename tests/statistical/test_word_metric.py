@@ -186,7 +186,7 @@ def test_larger_epsilon_returns_more_words(vectors: Path) -> None:
 
 @pytest.mark.slow  # test_noise_has_the_stated_distribution sees another scale
 def test_glove_returns_as_many_words_as_measured() -> None:
-    """MATHS 6: .12 at epsilon 6, .52 at 10, .86 at 15, .995 at 30."""
+    """As in derivations, "Word noise"."""
     for epsilon, share in ((6.0, 0.12), (10.0, 0.52), (15.0, 0.86), (30.0, 0.995)):
         assert WordMetric(epsilon=epsilon).fit().unchanged_share() == pytest.approx(share, abs=0.02)
 

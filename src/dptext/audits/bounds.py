@@ -54,7 +54,8 @@ def _rates(
     check_part("true_positives", true_positives, "positives", positives)
     check_part("false_positives", false_positives, "negatives", negatives)
     _validate.count(tests=tests)
-    # Half of the error is for the bound on TPR, half for the bound on FPR (MATHS 7); Bonferroni over tests follows.
+    # Half of the error is for the bound on TPR, half for the bound on FPR (derivations, "Two rates"); Bonferroni over
+    # tests follows.
     alpha = bonferroni(confidence, 2 * tests)
     return (
         clopper_pearson_lower(true_positives, positives, alpha=alpha),
@@ -87,12 +88,12 @@ def epsilon_from_rates(
 ) -> EpsilonLowerBound:
     """Return a lower bound on epsilon from how often an event occurred on each of two neighbouring inputs.
 
-    epsilon >= max(ln((TPR_low - delta) / FPR_high), ln((1 - FPR_high - delta) / (1 - TPR_low)), 0) (MATHS 7; Nasr et
-    al. 2021, arXiv 2101.04535). Positives are runs on the first input, negatives runs on the second, at most 1e9 of
-    either; true and false positives are the runs with the event. `tests` counts the events x directions x pairs of
-    inputs that were examined. The opposite direction (the event is more frequent on the second input) is a further
-    test: swap the inputs and count 2. ConfigError: counts that are not integers or not possible, or a setting out of
-    its range.
+    epsilon >= max(ln((TPR_low - delta) / FPR_high), ln((1 - FPR_high - delta) / (1 - TPR_low)), 0) (derivations, "Two
+    rates"; Nasr et al. 2021, arXiv 2101.04535). Positives are runs on the first input, negatives runs on the second, at
+    most 1e9 of either; true and false positives are the runs with the event. `tests` counts the events x directions x
+    pairs of inputs that were examined. The opposite direction (the event is more frequent on the second input) is a
+    further test: swap the inputs and count 2. ConfigError: counts that are not integers or not possible, or a setting
+    out of its range.
     """
     _validate.probability(delta=delta)
     given = (true_positives, positives, false_positives, negatives, confidence, tests)
@@ -107,8 +108,8 @@ def epsilon_from_rates(
 def epsilon_ceiling(runs: int, *, delta: float = 0.0, confidence: float = 0.95, tests: int = 1) -> float:
     """Return the largest lower bound of `epsilon_from_rates` with `runs` runs on each input, by perfect separation.
 
-    Counting cannot refute a claimed epsilon above this ceiling, whatever the mechanism does (MATHS 7). The other
-    arguments and errors are those of `epsilon_from_rates`.
+    Counting cannot refute a claimed epsilon above this ceiling, whatever the mechanism does (derivations, "Two rates").
+    The other arguments and errors are those of `epsilon_from_rates`.
     """
     check_part("runs", runs, "runs", runs)
     settings = {"delta": delta, "confidence": confidence}
@@ -134,8 +135,8 @@ def renyi_from_rates(
 
     The event is post-processing to one bit, so D_alpha >= ln(p^a q^(1-a) + (1-p)^a (1-q)^(1-a)) / (a-1) for the true
     rates p and q. For p > q the right side grows with p and shrinks with q, so p = TPR_low and q = FPR_high bound it
-    from below; the bound is 0 where p <= q (MATHS 3.4, 7). Several alphas, finite and above 1, need no further `tests`.
-    The other arguments and errors are those of `epsilon_from_rates`.
+    from below; the bound is 0 where p <= q (derivations, "Divergence of one event"). Several alphas, finite and above
+    1, need no further `tests`. The other arguments and errors are those of `epsilon_from_rates`.
     """
     _validate.positive(alpha=alpha)
     if alpha <= 1:
@@ -158,12 +159,12 @@ def renyi_from_rates(
 def reconstruction_bound(epsilon: float, candidates: int, *, top: int = 1, delta: float = 0.0) -> float:
     """Return the largest probability that `top` guesses contain the input, of equally likely candidates; rounded up.
 
-    The bound holds for any attacker. The guarantee must hold between any two of the N candidates (MATHS 7). Let S be
-    exactly j guesses, and s the success probability. For i != k: P_i(i in S, k not) <= e^eps P_k(i in S, k not) +
-    delta. Summed over all ordered pairs the left side is (N - j) N s, the right side e^eps j N (1 - s) + N (N - 1)
-    delta. So s <= (j e^eps + (N - 1) delta) / (j e^eps + N - j). An attacker who puts the truth into S with probability
-    s and fills S up uniformly attains the bound. ConfigError for a setting out of its range, such as an infinite
-    epsilon.
+    The bound holds for any attacker. The guarantee must hold between any two of the N candidates (derivations,
+    "Reconstruction"). Let S be exactly j guesses, and s the success probability. For i != k: P_i(i in S, k not) <=
+    e^eps P_k(i in S, k not) + delta. Summed over all ordered pairs the left side is (N - j) N s, the right side e^eps j
+    N (1 - s) + N (N - 1) delta. So s <= (j e^eps + (N - 1) delta) / (j e^eps + N - j). An attacker who puts the truth
+    into S with probability s and fills S up uniformly attains the bound. ConfigError for a setting out of its range,
+    such as an infinite epsilon.
     """
     _validate.not_negative(epsilon=epsilon)
     _validate.count(candidates=candidates, top=top)
@@ -177,9 +178,9 @@ def reconstruction_bound(epsilon: float, candidates: int, *, top: int = 1, delta
 def accuracy_implies(accuracy: float, *, delta: float = 0.0) -> float:
     """Return the epsilon that a balanced attack needs: ln((accuracy - delta) / (1 - accuracy)), at least 0.
 
-    The formula follows from adding TPR <= e^eps FPR + delta and TNR <= e^eps FNR + delta (MATHS 3.3). For a bound with
-    confidence pass the lower end of an interval. Infinite at accuracy 1 with delta < 1. ConfigError for numbers outside
-    [0, 1].
+    The formula follows from adding TPR <= e^eps FPR + delta and TNR <= e^eps FNR + delta (derivations, "Accuracy of an
+    attack"). For a bound with confidence pass the lower end of an interval. Infinite at accuracy 1 with delta < 1.
+    ConfigError for numbers outside [0, 1].
     """
     _validate.probability(accuracy=accuracy, delta=delta)
     return _log_ratio(accuracy - delta, 1 - accuracy)

@@ -16,7 +16,7 @@ from dptext.errors import ConfigError, IncomparableError
 from dptext.estimates import Estimate, bonferroni, clopper_pearson
 from dptext.privacy.guarantee import Basis, Guarantee, Relation, Unit, format_delta, format_epsilon
 from dptext.sampling.bootstrap import bootstrap_mean
-from dptext.types import Floats, Json, as_json
+from dptext.types import Floats, Json, jsonable
 
 
 class Result:
@@ -38,7 +38,7 @@ def _as_json(value: object) -> Json:
         return value.to_dict()
     if isinstance(value, tuple):
         return [_as_json(each) for each in value]
-    return str(value) if isinstance(value, str) else as_json(value)
+    return str(value) if isinstance(value, str) else jsonable(value)
 
 
 def exactly(value: float, confidence: float) -> Estimate:

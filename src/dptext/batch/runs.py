@@ -114,7 +114,7 @@ def _prepared(
     dataset: DatasetPlan,
     seed: int | None,
     payment: Payment | None,
-) -> _Run:
+) -> _FolderRun:
     source, target = as_path(str(source)), as_path(str(target))
     if not is_remote(source) and not is_remote(target) and Path(source).is_dir():
         inside = Path(target).resolve()
@@ -132,7 +132,7 @@ def _prepared(
     if str(target).startswith("memory://") and not isinstance(engine, Here):
         raise ConfigError("Expected one local worker with memory://, which is in the memory of one process.")
     state = StateFolder(dataset.state or place.default_state())
-    return _Run(shards, place, mechanism, plan, dataset, seed, payment, kind, compressed, terms, engine, n, state)
+    return _FolderRun(shards, place, mechanism, plan, dataset, seed, payment, kind, compressed, terms, engine, n, state)
 
 
 def _randomness(seed: int | None) -> Randomness:
@@ -153,7 +153,9 @@ def _written_as(shards: Sequence[Shard], plan: Plan) -> tuple[Format, bool]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Run:
+class _FolderRun:
+    """A run from shards to a folder of parts: a survey of all shards, then parts by many workers in any order."""
+
     shards: tuple[Shard, ...]
     place: Place
     mechanism: Mechanism[str]
@@ -226,14 +228,10 @@ class _Run:
         with contextlib.suppress(ConfigError):  # an unreadable state cannot be resumed
             earlier = self._state.load()
         if earlier is not None:
-            if earlier.certificate and self.payment is not None and self.payment.key == earlier.charge_key:
-                raise ConfigError(
-                    f"The run with charge key {earlier.charge_key!r} is whole and paid for: go on with --resume, which "
-                    "publishes it. Another key would charge anew."
-                )
+            earlier.refuse_paid(None if self.payment is None else self.payment.key)
             self.place.forget(earlier.token, self._state.path)
         self._state.clear()
-        charge_key = "" if self.payment is None else self.payment.key or secrets.token_hex(16)
+        charge_key = "" if self.payment is None else self.payment.charge_key()
         state = FolderState(
             settings=self._digest(),
             charge_key=charge_key,
@@ -274,13 +272,7 @@ class _Run:
         sums = zip(parts, digests, strict=True)
         made = (Part(self.place.named(part.name, state.token), part.size, digest) for part, digest in sums)
         manifest = Manifest(tuple(made)).to_json()
-        certificate = terms.statement.certificate(
-            MANIFEST,
-            hashlib.sha256(manifest.encode()).hexdigest(),
-            sum(counts),
-            charged=terms.statement.charged(charge),
-            fields=terms.columns.renamed,
-        )
+        certificate = terms.certificate(MANIFEST, hashlib.sha256(manifest.encode()).hexdigest(), sum(counts), charge)
         sealed = replace(state, certificate=certificate.to_json(), manifest=manifest)
         self._state.save(sealed)
         return sealed
@@ -299,11 +291,8 @@ class _Run:
         if due is None:
             return None
         hashes = (surveys.hashes[i] for i in range(len(self.shards)))
-        try:
-            return due.charge(state.charge_key, job.subjects(hashes) if self.plan.fields.subject else None)
-        except LedgerError as error:
-            problem = error
-        raise LedgerError(f"{problem} Go on with --resume: it finds the charge if written.", unsure=problem.unsure)
+        named = job.subjects(hashes) if self.plan.fields.subject else None
+        return due.charge_run(state.charge_key, named, resumed=self.plan.resume)
 
     def _survey(self, job: Job, on_progress: Progress, on_skip: Skip) -> Surveys:
         surveys, fields = Surveys.at(self._state.path), self.plan.fields
@@ -371,11 +360,7 @@ class _Run:
                 except ConfigError:
                     came = os.path.lexists(where)
         if came:
-            whole, costs = ("whole", "draws anew") if self.terms.due is None else ("paid and whole", "charges again")
-            raise ConfigError(
-                f"Expected nothing at {where!r}: something appeared there during the run. The run is {whole}: move "
-                f"that away, then go on with --resume, which publishes it; --force {costs}."
-            )
+            raise state.something_came(where)
 
 
 @contextlib.contextmanager

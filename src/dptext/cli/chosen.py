@@ -24,7 +24,7 @@ _SHOWN_STEPS = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class SpecOptions:
     mechanism: options.MechanismOption = None
     assignments: options.SetOption = None
     spec: options.SpecOption = None
@@ -49,11 +49,11 @@ class Settings:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted(Settings):
+class MechanismOptions(SpecOptions):
     model: options.ModelOption = None
 
     def __bool__(self) -> bool:
-        return self.model is not None or Settings.__bool__(self)
+        return self.model is not None or SpecOptions.__bool__(self)
 
     def chosen(self) -> Choice:
         """Return the mechanism of --mechanism with --set, of --spec, or of --model."""
@@ -62,7 +62,7 @@ class Wanted(Settings):
             if not self and given is not None and given.is_dir():
                 return Choice(_as_written(given), given)
             return Choice(self.chosen_spec())
-        if Settings.__bool__(self):
+        if SpecOptions.__bool__(self):
             raise ConfigError(
                 "Expected one of --mechanism NAME, --spec FILE.toml and --model MODEL. A model has its settings "
                 "already: --set cannot change them."

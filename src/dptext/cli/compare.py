@@ -11,7 +11,7 @@ from typer import Argument
 from dptext._wording import markdown_table, plural
 from dptext.cli.answers import Printing, comparison
 from dptext.cli.audit import EXIT_REFUTED
-from dptext.cli.grouped import leaves, runs
+from dptext.cli.grouped import computes, leaves, runs
 from dptext.cli.options import ForceOption, JsonOption, file_argument, folder_path, output_folder_option, output_option
 from dptext.cli.terminal import advising, counted, say
 from dptext.errors import ConfigError
@@ -33,8 +33,10 @@ def compare(
         Path,
         output_folder_option(metavar="DIR", help="Folder of the cells and the table. An unfinished run in it goes on."),
     ],
-    workers: Annotated[int, runs(help="Number of processes. 0 stands for one per core.")] = 0,
-    memory: Annotated[float, runs(metavar="GIB", help="Memory of each process. 0 stands for an equal share.")] = 0.0,
+    workers: Annotated[int, computes(help="Number of processes. 0 stands for one per core.")] = 0,
+    memory: Annotated[
+        float, computes(metavar="GIB", help="Memory of each process. 0 stands for an equal share.")
+    ] = 0.0,
     keep_private_samples: Annotated[
         bool, leaves("--keep-private-samples", help="Keep some private originals in DIR, for the report.")
     ] = False,

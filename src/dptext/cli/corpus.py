@@ -21,8 +21,7 @@ from dptext.text.labels import relabelled
 from dptext.text.reading import read_released
 from dptext.text.records import LABEL_FIELD, TEXT_FIELD, Fields
 from dptext.text.survey import survey
-from dptext.types import Json
-from dptext.types import as_json as jsonable
+from dptext.types import Json, jsonable
 from dptext.utility.classification import evaluate, train_tfidf
 from dptext.utility.corpus import corpus_kept
 from dptext.utility.tables import (

@@ -10,7 +10,7 @@ from typing import Annotated, Final
 from typer import Argument
 
 from dptext.cli import options
-from dptext.cli.chosen import Settings
+from dptext.cli.chosen import SpecOptions
 from dptext.cli.grouped import leaves, promises, reads
 from dptext.cli.terminal import escaped, say
 from dptext.errors import ConfigError, DataError
@@ -37,7 +37,7 @@ def explain(
             "explained. Or the folder of a model.",
         ),
     ] = None,
-    named: Settings,
+    named: SpecOptions,
     unit: Annotated[
         str | None, promises(help="Whom the guarantee protects: token, sentence, document or author.")
     ] = None,

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 from typer import Argument
 
 from dptext.cli import options
-from dptext.cli.grouped import leaves, limits, pays, runs
+from dptext.cli.grouped import computes, leaves, limits, pays, runs
 from dptext.cli.terminal import say
 from dptext.errors import ConfigError, needing
 
@@ -67,7 +67,7 @@ def serve(
     ] = None,
     host: Annotated[str, runs(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, runs(help="Port to listen on.")] = 8000,
-    threads: Annotated[int, runs(help="Number of calls that are computed at the same time.")] = 2,
+    threads: Annotated[int, computes(help="Number of calls that are computed at the same time.")] = 2,
     connections: Annotated[int, runs(help="Open connections. One more closes an idle one.")] = 512,
     seconds: Annotated[
         float, runs(help="Seconds that the body of a call may take to arrive, and then to wait for its turn.")

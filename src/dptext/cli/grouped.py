@@ -13,13 +13,15 @@ from typing import Any, Final, TypeVar, get_type_hints
 
 from typer import Option
 
+#: Heading of what changes where and how fast something is computed, and no guarantee.
+COMPUTED: Final = "How it is computed, not what is promised"
 #: Headings in the order of the help.
 HEADINGS: Final = (
     *("What is read", "What is promised", "What leaves", "Who pays"),
-    *("How it is measured", "What a key may ask", "How it runs"),
+    *("How it is measured", "What a key may ask", COMPUTED, "How it runs"),
 )
 #: Functions that call `typer.Option` under each heading.
-reads, promises, leaves, pays, measures, limits, runs = (
+reads, promises, leaves, pays, measures, limits, computes, runs = (
     functools.partial(Option, rich_help_panel=heading) for heading in HEADINGS
 )
 _FEW: Final = 9  # up to this many options, --help among them, are listed without headings

@@ -16,7 +16,7 @@ from dptext.cli.app import FILE
 from dptext.cli.check import NOT_BY_TEXTS, NOT_PROTECTED, form_options, stated_options
 from dptext.cli.grouped import promises
 from dptext.compare.folder import read_measured
-from dptext.compare.recommend import Asked, recommend
+from dptext.compare.recommend import Asked, recommendations
 from dptext.errors import ConfigError
 from dptext.mechanism import Learns
 from dptext.privacy.guarantee import Unit
@@ -247,7 +247,7 @@ def _mechanism(asked: Asked, labels: list[str], *, n_public: int) -> tuple[dict[
                 "them. Name a file with --public, or protect single words with --unit token."
             )
         return {"kind": _WORDS, "epsilon": asked.epsilon}, f"Take {_WORDS}: it blurs each word at {price} of distance."
-    answers = [each for each in recommend(read_measured(None).rows, asked) if each.qualified]
+    answers = [each for each in recommendations(read_measured(None).rows, asked) if each.qualified]
     best, free = [each.qualified[0].row for each in answers], [each.corpus for each in answers if each.is_free]
     trained = {kind for kind, cls in SPECS.usable().items() if cls.tiny()[0].traits.trains}
     able = SPECS.usable().keys() - (trained if n_public < _ENOUGH_TO_TRAIN else ())

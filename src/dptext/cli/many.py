@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from typer import BadParameter
 
-from dptext.cli.grouped import leaves, runs
+from dptext.cli.grouped import computes, leaves, runs
 from dptext.errors import ConfigError
 
 if TYPE_CHECKING:  # the code for many files, or for payments, is loaded only when it is needed
@@ -32,17 +32,17 @@ def size(given: object) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Who:
-    engine: Annotated[str, runs(help="Many files: who reads them, local (processes) or ray.")] = "local"
-    workers: Annotated[int, runs(help="Many files: number of workers. 0 stands for one per processor.")] = 0
+    engine: Annotated[str, computes(help="Many files: who reads them, local (processes) or ray.")] = "local"
+    workers: Annotated[int, computes(help="Many files: number of workers. 0 stands for one per processor.")] = 0
     memory: Annotated[
         int,
-        runs(
+        computes(
             parser=size,
             metavar="BYTES",
             help="Many files: memory to reserve for each worker, such as 2G. 0 reserves none.",
         ),
     ] = 0
-    address: Annotated[str | None, runs(help="Address of the cluster of --engine ray, such as auto.")] = None
+    address: Annotated[str | None, computes(help="Address of the cluster of --engine ray, such as auto.")] = None
 
     def made(self) -> Workers:
         from dptext.batch.engines import Workers

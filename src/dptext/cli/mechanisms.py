@@ -13,8 +13,8 @@ from typing import Annotated, Final, NoReturn
 from typer import Argument
 
 from dptext.cli import options
-from dptext.cli.chosen import Settings, check_label_field, fitted_on, kinds, load_encoder
-from dptext.cli.grouped import runs
+from dptext.cli.chosen import SpecOptions, check_label_field, fitted_on, kinds, load_encoder
+from dptext.cli.grouped import COMPUTED, runs
 from dptext.cli.options import DetailsOption, JsonOption
 from dptext.cli.terminal import advising, say
 from dptext.errors import ConfigError
@@ -83,7 +83,7 @@ def _explain(kind: str, cls: Named, *, details: bool) -> None:
     others = [name for name in values if name not in first]
     for heading, names in (
         ("The others", [name for name in others if name not in _COMPUTED]),
-        ("How it is computed, not what is promised", [name for name in others if name in _COMPUTED]),
+        (COMPUTED, [name for name in others if name in _COMPUTED]),
     ):
         _print_settings(heading, {name: _shown(name, cls, values) for name in names}, told if details else None)
     needed = " ".join(f"--set {name}=..." for name in _required(cls))
@@ -174,7 +174,7 @@ def _required(cls: Named) -> list[str]:
 def fit(
     *,
     target: Annotated[Path, options.output_folder_option("--out", metavar="MODEL", help="New folder of the model.")],
-    named: Settings,
+    named: SpecOptions,
     public: options.PublicOption = None,
     private: Annotated[
         Path | None, options.file_option(help="Private records, for a mechanism that trains on them.")

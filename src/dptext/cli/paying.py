@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -81,7 +80,7 @@ def said_key(payment: Payment | None) -> Payment | None:
     """Return the payment, and print its charge key. A stopped run continues under this key."""
     if payment is None:
         return None
-    payment = replace(payment, key=payment.key or secrets.token_hex(16))
+    payment = replace(payment, key=payment.charge_key())
     say(f"If the corpus is not read to its end, go on with --charge-key {payment.key}: it is charged once.")
     return payment
 

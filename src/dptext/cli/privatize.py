@@ -15,8 +15,8 @@ from typing import Annotated, Any, Final
 from typer import Argument
 
 from dptext.cli import labels, options
-from dptext.cli.chosen import Wanted, check_label_field
-from dptext.cli.grouped import leaves, promises, runs
+from dptext.cli.chosen import MechanismOptions, check_label_field
+from dptext.cli.grouped import computes, leaves, promises, runs
 from dptext.cli.many import Many, Run, is_dataset, refuse_for_a_file
 from dptext.cli.paying import Paying, cost, rehearsal
 from dptext.cli.terminal import Tell, advising, counted
@@ -110,7 +110,7 @@ def privatize(
     form: options.Form,
     label_field: options.LabelFieldOption = None,
     author_field: options.AuthorFieldOption = None,
-    wanted: Wanted,
+    wanted: MechanismOptions,
     delta: options.DeltaOption = 0.0,
     max_per_author: Annotated[
         int | None, promises(metavar="N", help="Refuse a run in which one author has more than N records.")
@@ -141,9 +141,10 @@ def privatize(
         ),
     ] = None,
     paying: Paying,
-    batch_size: Annotated[int, runs(help="Number of records computed together. No block of OUT holds more.")] = 256,
+    batch_size: Annotated[int, computes(help="Number of records computed together. No block of OUT holds more.")] = 256,
     device: Annotated[
-        str | None, runs(help="Device of the network of --model. Default: the device of the fit.")
+        str | None,
+        computes(help="Device of the network of --model. Default: the device of the fit. A GPU may add an assumption."),
     ] = None,
     seed: options.VoidingSeedOption = None,
     dry_run: Annotated[

@@ -17,8 +17,17 @@ from dptext.cli.grouped import promises, reads
 from dptext.cli.options import DetailsOption, ForceOption, JsonOption, any_path, member, output_option
 from dptext.cli.terminal import say
 from dptext.compare.folder import json_bytes, read_measured
-from dptext.compare.recommend import FIDELITY, LABEL_KEPT, MADE_BY, TASKS, Asked, Recommendation, Verdict, reduced
-from dptext.compare.recommend import recommend as recommended
+from dptext.compare.recommend import (
+    FIDELITY,
+    LABEL_KEPT,
+    MADE_BY,
+    TASKS,
+    Asked,
+    Recommendation,
+    Verdict,
+    recommendations,
+    reduced,
+)
 from dptext.compare.stored import MeasuredTable
 from dptext.errors import ConfigError
 from dptext.mechanism import setting_fields
@@ -103,7 +112,7 @@ def recommend(
         Target(reduce, force, (table,)).write(json_bytes(reduced(measured).model_dump()))
         say(f"Written: {reduce}")
     asked = Asked(member(Unit, "--unit", unit), epsilon, delta, task)
-    answers = recommended(measured.rows, asked)
+    answers = recommendations(measured.rows, asked)
     if as_json:
         print(json.dumps(_data(measured, asked, answers), indent=2))
         return

@@ -112,7 +112,7 @@ def synthesize(
         _say_of_the_pool(wanted, len(pool))
         digest = settings_digest(wanted, {"public": records_digest(pool)}, plan, randomness, payment, source=source)
     with place.held(), advising(lambda: _left_there(place)):
-        state = place.begun(digest, paying.charge_key, pays=payment is not None, resume=resume)
+        state = place.begun(digest, payment, resume=resume)
         payment = said_key(payment and replace(payment, key=state.charge_key))
         if drawn is not None and not state.files:
             raise ConfigError(f"Another run has begun beside {target} at this moment. Look at it, and try again.")

@@ -61,7 +61,18 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AfterValidator, Field, JsonValue, PrivateAttr, StrictBool, ValidationError, model_validator
 
 from dptext import _validate
-from dptext.compare import corpus_plans as plans
+from dptext.compare.corpus_plans import (
+    CorpusPlan,
+    Count,
+    Different,
+    Finite,
+    Name,
+    PositiveCount,
+    TomlTable,
+    expanded,
+    nearest,
+    refused,
+)
 from dptext.compare.stored import LABEL_ONLY, MEDOID
 from dptext.mechanism import Answers
 from dptext.registry import SPECS, SYNTHESES, answers
@@ -80,33 +91,33 @@ _LARGEST_SEED: Final = 2**32 - 1
 
 def _known_kind(kind: str) -> str:
     if answers(kind) is None:
-        close = plans.nearest(kind, sorted([*SPECS, *SYNTHESES]))
+        close = nearest(kind, sorted([*SPECS, *SYNTHESES]))
         raise ValueError(f"{kind!r} names no mechanism: {close}see `dptext mechanisms`")
     return kind
 
 
 def _embedder(given: str) -> str:
-    found = plans.expanded(given)
+    found = expanded(given)
     if found not in EMBEDDERS and not Path(found).is_file():
         raise ValueError(f"expected 'sentence', 'glove' or a file of word vectors that exists, found {found!r}")
     return found
 
 
-class MechanismPlan(plans.TomlTable):
+class MechanismPlan(TomlTable):
     """One mechanism with the settings to sweep: every combination of values is a row.
 
     A spec that cannot be calibrated to `document_epsilon` runs once with its own settings. Without `corpora` a
     mechanism runs on all corpora.
     """
 
-    name: plans.Name
+    name: Name
     kind: Annotated[str, AfterValidator(_known_kind)]
     set: dict[str, JsonValue] = Field(default_factory=dict)
-    sweep: dict[str, Annotated[plans.Different[JsonValue], Field(min_length=1)]] = Field(default_factory=dict)
-    document_epsilon: plans.Different[Annotated[plans.Finite, Field(gt=0)]] = ()
-    delta: Annotated[plans.Finite, Field(ge=0, le=1)] = 0.0
+    sweep: dict[str, Annotated[Different[JsonValue], Field(min_length=1)]] = Field(default_factory=dict)
+    document_epsilon: Different[Annotated[Finite, Field(gt=0)]] = ()
+    delta: Annotated[Finite, Field(ge=0, le=1)] = 0.0
     trains_on: Literal["public", "private"] = "public"
-    corpora: plans.Different[str] = ()
+    corpora: Different[str] = ()
 
     @model_validator(mode="after")
     def _has_one_value_of_each(self) -> "MechanismPlan":
@@ -124,17 +135,17 @@ class MechanismPlan(plans.TomlTable):
         return self
 
 
-class AuthorshipSettings(plans.TomlTable):
+class AuthorshipSettings(TomlTable):
     """Settings of the attribution of releases to authors.
 
     Authors with fewer texts than `training` + `attacked` are left out, and of the others the first `authors` by name
     are taken; 0 takes all. `bundle` texts are attributed together.
     """
 
-    training: plans.PositiveCount = 20
-    attacked: plans.PositiveCount = 10
-    bundle: plans.PositiveCount = 1
-    authors: plans.Count = 0
+    training: PositiveCount = 20
+    attacked: PositiveCount = 10
+    bundle: PositiveCount = 1
+    authors: Count = 0
 
     @model_validator(mode="after")
     def _has_a_bundle(self) -> "AuthorshipSettings":
@@ -143,13 +154,13 @@ class AuthorshipSettings(plans.TomlTable):
         return self
 
 
-class DistinguishSettings(plans.TomlTable):
+class DistinguishSettings(TomlTable):
     """Settings of the audit distinguish: `trials` is the number of runs on each input of each pair."""
 
-    trials: Annotated[plans.PositiveCount, Field(ge=200)] = 2000
+    trials: Annotated[PositiveCount, Field(ge=200)] = 2000
 
 
-class MeasureSettings(plans.TomlTable):
+class MeasureSettings(TomlTable):
     """Settings of measurements; `embedder` is "sentence", "glove", or a file of word vectors."""
 
     classifier: Literal["tfidf", "bilstm"] = "tfidf"
@@ -161,17 +172,17 @@ class MeasureSettings(plans.TomlTable):
 Utility = Literal["classification", "fidelity", "stylometry", "balance", "embedding", "corpus"]
 
 
-class Experiment(plans.TomlTable):
+class Experiment(TomlTable):
     """A whole experiment file. Every row is run `trials` times, each time with a fit of its own."""
 
-    name: plans.Name
-    seed: plans.Count = 0
-    trials: plans.PositiveCount = 1
+    name: Name
+    seed: Count = 0
+    trials: PositiveCount = 1
     seeded: StrictBool = False
-    utilities: plans.Different[Utility] = ("classification", "fidelity")
-    audits: plans.Different[Literal["authorship", "membership", "distinguish"]] = ()
+    utilities: Different[Utility] = ("classification", "fidelity")
+    audits: Different[Literal["authorship", "membership", "distinguish"]] = ()
     settings: MeasureSettings = MeasureSettings()
-    corpora: dict[plans.Name, plans.CorpusPlan] = Field(default_factory=dict)
+    corpora: dict[Name, CorpusPlan] = Field(default_factory=dict)
     mechanisms: tuple[MechanismPlan, ...] = ()
     _toml: dict[str, Json] = PrivateAttr(default_factory=dict)
 
@@ -190,7 +201,7 @@ class Experiment(plans.TomlTable):
                 raise ValueError(f"expected name={plan.name!r} to belong to one mechanism: give others other names")
             for corpus in plan.corpora:
                 if corpus not in self.corpora:
-                    hint = plans.nearest(corpus, self.corpora)
+                    hint = nearest(corpus, self.corpora)
                     raise ValueError(f"expected {corpus!r} of {plan.name!r} to be a corpus: {hint}correct it")
         return self
 
@@ -227,4 +238,4 @@ def parse_experiment(data: Mapping[str, object], *, source: str = "the experimen
     try:
         return Experiment.model_validate(dict(data), context=data)
     except ValidationError as error:
-        raise plans.refused(error, source) from None
+        raise refused(error, source) from None

@@ -110,7 +110,7 @@ class Recommendation:
         return best.low <= self.public.high if more else best.high >= self.public.low
 
 
-def recommend(rows: Iterable[KeptRow], asked: Asked) -> list[Recommendation]:
+def recommendations(rows: Iterable[KeptRow], asked: Asked) -> list[Recommendation]:
     """Return the answer for every corpus of a table. Syntheses are left out: their epsilon has another meaning."""
     found = measured_rows(row for row in rows if not row.whole)
     return [

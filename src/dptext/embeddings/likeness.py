@@ -1,8 +1,8 @@
-"""Scores of public candidates for a document: each sentence scores in [0, 1], and scores are summed (MATHS 4).
+"""Scores of public candidates for a document: each sentence scores in [0, 1], and scores are summed.
 
-Replacing one sentence changes such a sum by at most 1 (its sensitivity). Only whole numbers are summed, so that a sum
-depends on its terms alone: vectors are rounded to a grid on which their products are exact in float32, and scores to
-steps of 2^-12. All models here are learnt from public sentences.
+Replacing one sentence changes such a sum by at most 1, its sensitivity (derivations, "Depths and sums"). Only whole
+numbers are summed, so that a sum depends on its terms alone: vectors are rounded to a grid on which their products are
+exact in float32, and scores to steps of 2^-12. All models here are learnt from public sentences.
 """
 
 from collections.abc import Callable, Sequence

@@ -26,8 +26,7 @@ from typing import Self
 
 from dptext import _validate
 from dptext.errors import ConfigError, PrivacyError
-from dptext.ledger import entries, standings
-from dptext.ledger import statements as rows
+from dptext.ledger import entries, standings, statements
 from dptext.ledger.database import WAIT_SECONDS, Database
 from dptext.ledger.entries import Account, Balance, Charge
 from dptext.ledger.recomputation import Recomputation, recompute
@@ -111,18 +110,18 @@ class Ledger:
         bare = Guarantee(limit.epsilon, limit.delta, limit.unit, limit.relation)
         account = Account(name, dataset, bare, by_subject, _now())
         with self._database.writing() as connection:
-            rows.write_account(connection, account, key_check)
+            statements.write_account(connection, account, key_check)
         return account
 
     def account(self, name: str) -> Account:
         """The account of this name."""
         with self._database.reading() as connection:
-            return rows.to_account(rows.account(connection, name))
+            return statements.to_account(statements.account(connection, name))
 
     def accounts(self) -> list[Account]:
         """All accounts, by name."""
         with self._database.reading() as connection:
-            return [rows.to_account(row) for row in rows.all_accounts(connection)]
+            return [statements.to_account(row) for row in statements.all_accounts(connection)]
 
     def charge(
         self, account: str, request: Request, *, key: str | None = None, subjects: Iterable[str] | None = None
@@ -180,7 +179,7 @@ class Ledger:
         ConfigError: the account has no subject key, or another one.
         """
         with self._database.reading() as connection:
-            return self._naming(rows.account(connection, account))
+            return self._naming(statements.account(connection, account))
 
     def settle(self, account: str, key: str, release: str) -> None:
         """Record the release that the charge of this key paid for, by its sha256, just before publication.
@@ -190,8 +189,8 @@ class Ledger:
         """
         entries.require_name(release=release)
         with self._database.writing() as connection:
-            row = rows.locked_account(connection, account)
-            found = rows.charge(connection, row.id, key)
+            row = statements.locked_account(connection, account)
+            found = statements.charge(connection, row.id, key)
             if found is None:
                 raise PrivacyError(f"Account {account!r} has no charge for this run: nothing is released.")
             if found.release not in (None, release):
@@ -200,13 +199,13 @@ class Ledger:
                     "already. Nothing is released; run again with another charge key, which charges anew."
                 )
             if found.release is None:
-                rows.settle(connection, found.id, release, _now())
+                statements.settle(connection, found.id, release, _now())
 
     def balance(self, account: str, *, subject: str | None = None) -> Balance:
         """Return the balance of the subject who spent most, or of the named `subject`, which needs the subject key."""
         with self._database.reading() as connection:
-            row = rows.account(connection, account)
-            found = rows.to_account(row)
+            row = statements.account(connection, account)
+            found = statements.to_account(row)
             for_all = events_from_text(standings.whole(connection, row, row.events))
             if subject is None:
                 candidates = [(), *standings.tallies_of(connection, row.id)]
@@ -226,8 +225,8 @@ class Ledger:
         self.account(account).require_same_meaning(request)
         hashes = None if subjects is None else set(map(self.naming(account).hash, subjects))
         with self._database.reading() as connection:
-            row = rows.account(connection, account)
-            found = rows.to_account(row)
+            row = statements.account(connection, account)
+            found = statements.to_account(row)
             if hashes is None:
                 standings.weigh_everyone(connection, row, found, request)
                 return
@@ -241,10 +240,10 @@ class Ledger:
         if not 0 < number <= _LARGEST_NUMBER:
             raise ConfigError(f"There is no charge {number} in this ledger.")
         with self._database.reading() as connection:
-            row = rows.charge_numbered(connection, number)
+            row = statements.charge_numbered(connection, number)
         if row is None:
             raise ConfigError(f"There is no charge {number} in this ledger.")
-        return rows.to_charge(row, row.name)
+        return statements.to_charge(row, row.name)
 
     def log(self, account: str, *, last: int | None = None) -> Iterator[Charge]:
         """Yield the charges of an account, oldest first; with `last`, only the newest `last` charges."""
@@ -252,26 +251,26 @@ class Ledger:
             _validate.count(last=last)
             last = min(last, _LARGEST_NUMBER)
         with self._database.reading() as connection:
-            number = rows.account(connection, account).id
-            after, newest = rows.numbers_of(connection, number, last=last)
+            number = statements.account(connection, account).id
+            after, newest = statements.numbers_of(connection, number, last=last)
         while after < newest:  # each page in its own transaction: none is open while the caller works
             with self._database.reading() as connection:
-                page = rows.charges_of(connection, number, after, newest)
+                page = statements.charges_of(connection, number, after, newest)
             after = page[-1].id
-            yield from (rows.to_charge(row, account) for row in page)
+            yield from (statements.to_charge(row, account) for row in page)
 
     def verify(self, account: str) -> Recomputation:
         """Recompute the balance of an account from its charges, and compare it with the stored balance."""
         with self._database.reading() as connection:
-            row = rows.account(connection, account)
-            return recompute(connection, row, rows.to_account(row))
+            row = statements.account(connection, account)
+            return recompute(connection, row, statements.to_account(row))
 
     def _subject_key(self) -> SubjectKey:
         if self._key is None:
             raise ConfigError("Expected the subject key of the ledger for charges to named subjects: --subject-key.")
         return self._key
 
-    def _naming(self, row: rows.AnyRow) -> Naming:
+    def _naming(self, row: statements.AnyRow) -> Naming:
         if row.key_check is None:
             raise ConfigError(
                 f"Expected account {row.name!r} to be opened for charges to named subjects: it was not. Charge "

@@ -19,7 +19,7 @@ from sqlalchemy.schema import CreateTable
 
 from dptext._wording import plural
 from dptext.errors import BudgetExceededError, DataError, LedgerError
-from dptext.ledger import statements as rows
+from dptext.ledger import statements
 from dptext.ledger.entries import Account, Charge, after_charge, fits, keep_sums, known_sums, require_within, sums_of
 from dptext.ledger.requests import DAMAGED, Request, digest_of, entries, events_from_text, with_events
 from dptext.ledger.schema import Natural, balances, charged_subjects, earlier_events, subject_balances, tallies
@@ -71,8 +71,8 @@ def write_whole(
     The connection is in a writing transaction. Without subjects everyone in the account is charged. Errors: see
     `Ledger.charge`.
     """
-    row = rows.locked_account(connection, account, key=key, digest=rows.written(request)[1])
-    found = rows.to_account(row)
+    row = statements.locked_account(connection, account, key=key, digest=statements.written(request)[1])
+    found = statements.to_account(row)
     found.require_same_meaning(request)
     received = None
     if subjects is not None:
@@ -86,16 +86,16 @@ def write_whole(
             else:
                 affected = _weigh_subjects(connection, row, found, request)
         except BudgetExceededError:
-            if rows.charge(connection, row.id, key) is None:
+            if statements.charge(connection, row.id, key) is None:
                 raise
         else:
-            request_id = row.request_id or rows.new_request_id(connection, request)
+            request_id = row.request_id or statements.new_request_id(connection, request)
             new = sum(each.subjects for each in affected if each.tally_id is None)
             charge = key, request_id, received is None, *(received or (None, None)), at
-            balance = events, rows.merged(row.terms, request.terms), row.charges + 1, row.subjects + new
-            number = rows.write_charge(connection, row.id, charge, balance)
+            balance = events, statements.merged(row.terms, request.terms), row.charges + 1, row.subjects + new
+            number = statements.write_charge(connection, row.id, charge, balance)
     if number is None:  # the charge was there before, or was written while this one waited for the lock
-        return rows.same_charge(rows.charge(connection, row.id, key), found, request, received)
+        return statements.same_charge(statements.charge(connection, row.id, key), found, request, received)
     _fold(connection, row, events)
     if affected:
         _move_subjects(connection, row, number, affected)

@@ -115,7 +115,7 @@ def bounded_metric(events: Iterable[Event], *, diameter: float) -> tuple[Event, 
 
 
 def lift(events: Iterable[Event], *, runs: int = 1, parts: int = 1) -> tuple[Event, ...]:
-    """Convert events of a small unit into events of a larger unit (MATHS 8).
+    """Convert events of a small unit into events of a larger unit (derivations, "Lifting").
 
     `runs` and `parts` are public maxima of the number of small units in a large unit. `runs` counts units that are
     *each a run of its own* (tokens of a document, documents of an author): sequential composition. `parts` counts units

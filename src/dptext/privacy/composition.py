@@ -12,9 +12,9 @@ computed and the smallest is returned:
 
 * pure epsilons added up, Gaussian parts by their analytic curve (Balle and Wang 2018), sampled Gaussian
   parts by the pessimistic privacy loss distribution of dp-accounting;
-* the exact privacy loss distribution of equal runs of randomized response (MATHS 1.4). An epsilon-DP run loses no more
-  than binary randomized response at epsilon. Nor does an (epsilon, delta)-DP run once its delta is subtracted from the
-  total (Kairouz, Oh and Viswanath 2015);
+* the exact privacy loss distribution of equal runs of randomized response (derivations, "Top-k randomized response").
+  An epsilon-DP run loses no more than binary randomized response at epsilon. Nor does an (epsilon, delta)-DP run once
+  its delta is subtracted from the total (Kairouz, Oh and Viswanath 2015);
 * zero-concentrated DP and Renyi DP, converted as in Canonne, Kamath and Steinke 2020, proposition 12;
 * numerical privacy loss distributions of runs of several kinds; `quick_epsilon` leaves these out.
 """

@@ -30,8 +30,8 @@ def round_up(total: Fraction) -> float:
 
 
 def two_set_epsilon(event: TwoSetEvent) -> float:
-    """Tight epsilon of one choice (MATHS 1.3)."""
-    # MATHS 1.3 (a) and (b); the paper's epsilon + ln(size) is true but loose.
+    """Tight epsilon of one choice (derivations, "Two-set choice")."""
+    # The paper's epsilon + ln(size) is true but loose.
     spread = (event.size - event.k) / event.k if event.set_choice == "top_k" else event.size - 1
     return up(event.epsilon / 2 + math.log(spread))
 
@@ -53,8 +53,8 @@ def dominating(event: Event) -> Event:
 
 
 def exponential_epsilon(event: ExponentialEvent) -> float:
-    """Tight epsilon of one choice, for any two inputs (MATHS 1.4)."""
-    # MATHS 1.4. The worst pair: one option at the top of the range and the others at its bottom, against the reverse.
+    """Tight epsilon of one choice, for any two inputs (derivations, "Scores within a range")."""
+    # The worst pair: one option at the top of the range and the others at its bottom, against the reverse.
     # With n others, d + ln((n e^d + 1) / (e^d + n)) is written without cancellation, so that a small d stays precise.
     d, others = event.log_range, event.size - 1
     if others == 0 or d == 0:
@@ -266,7 +266,7 @@ def _guessed_epsilon(event: TopKEvent, found: NetLosses, delta: float) -> float:
 
 
 def renyi_divergence(event: TopKEvent, orders: Floats) -> Floats:
-    """Renyi divergences `(n_orders,)` of one run of top-k randomized response at orders above 1 (MATHS 1.4)."""
+    """Renyi divergences `(n_orders,)` of one run at orders above 1 (derivations, "Top-k randomized response")."""
     if event.epsilon == 0:
         return np.zeros(len(orders))
     gain = top_k_probabilities(event)[0]

@@ -119,7 +119,7 @@ class TopKEvent:
 
 @dataclass(frozen=True, slots=True)
 class TwoSetEvent:
-    """`count` choices by the two-set exponential mechanism of ER-AE (MATHS 1.2, 1.3).
+    """`count` choices by the two-set exponential mechanism of ER-AE (derivations, "Two-set choice").
 
     `set_choice` is how the first set is made: `top_k` (deterministic) or `sampled` (k draws with replacement, as in the
     authors' code).
@@ -146,7 +146,7 @@ class ExponentialEvent:
     """`count` choices with probability proportional to e^w, all log weights w within a public range.
 
     `log_range` is (largest - smallest possible w) over all inputs. `size` is the number of options. The bound holds for
-    any two inputs, so it needs no lifting (MATHS 1.4).
+    any two inputs, so it needs no lifting (derivations, "Scores within a range").
     """
 
     log_range: float

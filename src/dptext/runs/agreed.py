@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from dptext.mechanism import Mechanism
+from dptext.runs.certificate import Certificate
 from dptext.runs.plan import Plan
 from dptext.runs.statements import Statement, stated
 from dptext.runs.streaming import layout, require_guarantee
@@ -17,6 +18,7 @@ from dptext.text.records import Fields
 from dptext.text.writers import require_csv
 
 if TYPE_CHECKING:  # the ledger is loaded by those who use one
+    from dptext.ledger.entries import Charge
     from dptext.runs.payment import Due, Payment
 
 
@@ -26,6 +28,11 @@ class Agreed:
 
     columns: Columns
     statement: Statement
+
+    def certificate(self, output: str, sha256: str, records: int, charge: Charge | None) -> Certificate:
+        """Return the certificate of an output that this charge, if any, paid for; see `Statement.certificate`."""
+        charged, fields = self.statement.charged(charge), self.columns.renamed
+        return self.statement.certificate(output, sha256, records, charged=charged, fields=fields)
 
     @property
     def due(self) -> Due | None:

@@ -19,17 +19,15 @@ from typing import TYPE_CHECKING, BinaryIO
 from dptext.errors import ConfigError, DataError, DPTextError, LedgerError
 from dptext.mechanism import Mechanism
 from dptext.privacy.guarantee import Guarantee
-from dptext.runs.agreed import agreed
+from dptext.runs.agreed import Agreed, agreed
 from dptext.runs.certificate import Certificate, certificate_path, check_name
 from dptext.runs.plan import Plan
-from dptext.runs.statements import Statement
 from dptext.runs.states import FileState, draft_path, fingerprint, settings_digest
 from dptext.runs.streaming import limited, release, released, typed
 from dptext.runs.unfinished import Unfinished
 from dptext.sampling.randomness import Randomness, secure, seeded
 from dptext.text.batches import Batch
 from dptext.text.column_types import of_parquet
-from dptext.text.columns import Columns
 from dptext.text.files import (
     create_private,
     refuse_existing,
@@ -118,7 +116,7 @@ def rehearse(
     run = _run(source, target, mechanism, plan, randomness, payment)
     due = run.still_due()
     n_records, n_labelled = run.count(on_skip)
-    return n_records, run.statement.guarantees, due, n_labelled
+    return n_records, run.terms.statement.guarantees, due, n_labelled
 
 
 def seconds(n_records: int, mechanism: Mechanism[str]) -> float | None:
@@ -135,40 +133,31 @@ def seconds(n_records: int, mechanism: Mechanism[str]) -> float | None:
 
 def _run(
     source: Path, target: Path, mechanism: Mechanism[str], plan: Plan, randomness: Randomness, payment: Payment | None
-) -> _Run:
+) -> _FileRun:
     kind = output_format(target, plan.output_format)
     terms = agreed(mechanism, plan, randomness, payment, kind)
     found = of_parquet(source) if file_format(source, plan.input_format) is Format.PARQUET else None
-    columns = typed(terms.columns, found or {}, mechanism.spec)
-    return _Run(
-        source,
-        target,
-        kind,
-        columns,
-        mechanism,
-        plan,
-        randomness,
-        terms.statement,
-        Unfinished(target, terms.statement.due),
-    )
+    terms = replace(terms, columns=typed(terms.columns, found or {}, mechanism.spec))
+    return _FileRun(source, target, kind, terms, mechanism, plan, randomness, Unfinished(target, terms.due))
 
 
 @dataclass(frozen=True, slots=True)
-class _Run:
+class _FileRun:
+    """A run from one file to one file: one stream of records, one part that grows beside the output."""
+
     source: Path
     target: Path
     kind: Format
-    columns: Columns
+    terms: Agreed
     mechanism: Mechanism[str]
     plan: Plan
     randomness: Randomness
-    statement: Statement
     beside: Unfinished
 
     @property
     def due(self) -> Due | None:
         """The debt of the run to an account; None if no account pays."""
-        return self.statement.due
+        return self.terms.due
 
     def go(self, on_progress: OnDone, on_skip: Callable[[int, str], None] | None) -> Certificate:
         self._check_paths()
@@ -242,13 +231,11 @@ class _Run:
         if self.due is None:
             return None
         try:
-            return self.due.charge(state.charge_key, self._subjects())
+            return self.due.charge_run(state.charge_key, self._subjects(), resumed=self.plan.resume)
         except ConfigError as error:
-            if not isinstance(error, LedgerError) or not (error.unsure or self.plan.resume):
+            if not (isinstance(error, LedgerError) and (error.unsure or self.plan.resume)):
                 self.beside.clean()  # nothing was charged and nothing drawn
-                raise
-            problem = error
-        raise LedgerError(f"{problem} Go on with --resume: it finds the charge if written; --force charges anew.")
+            raise
 
     def _check_paths(self) -> None:
         check_name(self.target.name)
@@ -278,7 +265,7 @@ class _Run:
                     self.beside.clean()
             self.beside.clean()
         key = secrets.token_hex(32)
-        charge_key = "" if self.due is None else self.due.payment.key or secrets.token_hex(16)
+        charge_key = "" if self.due is None else self.due.payment.charge_key()
         state = FileState(
             settings=digest,
             charge_key=charge_key,
@@ -316,7 +303,7 @@ class _Run:
         done = state.records
         file.truncate(state.bytes)  # 0 bytes for a format that cannot be appended to
         file.seek(0, os.SEEK_END)
-        columns = replace(self.columns, dim=state.dim)
+        columns = replace(self.terms.columns, dim=state.dim)
         packed, header = is_compressed(self.target), state.bytes == 0
         writer = open_writer(file, self.kind, compressed=packed, header=header, columns=columns)
         digest = None
@@ -343,13 +330,7 @@ class _Run:
             )
         if charge is not None and digest is not None and digest.hexdigest() != charge.subjects_digest:
             raise DataError(f"{self.source} changed while it was read: other names were charged. Nothing is released.")
-        certificate = self.statement.certificate(
-            self.target.name,
-            sha256_of(self.beside.part),
-            done,
-            charged=self.statement.charged(charge),
-            fields=columns.renamed,
-        )
+        certificate = self.terms.certificate(self.target.name, sha256_of(self.beside.part), done, charge)
         sealed = replace(state, bytes=file.tell(), certificate=certificate.to_json())
         sealed.save(self.beside.state)
         return sealed

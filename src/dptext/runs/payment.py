@@ -8,6 +8,7 @@
 [('pure', 20)]
 """
 
+import secrets
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -43,6 +44,10 @@ class Payment:
     account: str
     key: str | None = None
     everyone: bool = False
+
+    def charge_key(self) -> str:
+        """Return the key of the charge: `key`, or a new one if `key` is None."""
+        return self.key or secrets.token_hex(16)
 
     def found(self, *, by_subject: bool) -> Account:
         """Return the account. ConfigError: the run names no subjects and does not say `everyone`, or does both."""
@@ -209,6 +214,17 @@ class Due:
         if charge.release is not None:
             raise _used(charge, "a release")
         return charge
+
+    def charge_run(self, key: str, subjects: Iterator[str] | None, *, resumed: bool) -> Charge:
+        """`charge` for a run that keeps its key in a state. LedgerError: how to go on if the charge may be written."""
+        try:
+            return self.charge(key, subjects)
+        except LedgerError as error:
+            if not (error.unsure or resumed):  # nothing was charged
+                raise
+            problem = error
+        how = "Go on with --resume: it finds the charge if written; --force charges anew."
+        raise LedgerError(f"{problem} {how}", unsure=problem.unsure)
 
     def weigh(self, key: str | None, subjects: Iterable[str] | None) -> bool:
         """Raise the errors of `charge` without charging. Return False if the key has a charge already, else True."""

@@ -21,7 +21,7 @@ from dptext.runs.statements import Statement, stated
 from dptext.runs.streaming import BATCH_SIZE, layout, limited, released, require_guarantee, typed
 from dptext.sampling.randomness import Randomness, secure
 from dptext.text.batches import Batch
-from dptext.text.column_types import array, number, of_data
+from dptext.text.column_types import array, as_number, of_data
 from dptext.text.columns import VECTOR_FIELD, Columns
 from dptext.text.files import Target, sha256_of
 from dptext.text.formats import Format, output_format
@@ -318,7 +318,7 @@ def privatize(
         due.weigh(payment.key, None)  # errors come before a record of a stream is taken
         is_file = isinstance(private, str | PathLike) and Path(private).is_file()
         batches = _checked(batches, in_memory=in_memory, before=read(_UNPAID) if is_file else None)
-        key, stream = payment.key or secrets.token_hex(16), secrets.token_hex(32)
+        key, stream = payment.charge_key(), secrets.token_hex(32)
         charged = statement.charged(due.charge(key, None), stream)
         due.settle(key, stream_mark(stream))  # the charge pays for this stream alone
         left = payment.left()
@@ -371,7 +371,7 @@ def _layout(spec: Spec, keep: Iterable[str], fields: Fields, types: Mapping[str,
 def _of_type(labels: Sequence[str | None], kind: Any) -> Any:
     """Return labels as pandas values of a type. A type given by name is a type of numbers."""
     if isinstance(kind, str):
-        return [None if each is None else number(each, kind) for each in labels]
+        return [None if each is None else as_number(each, kind) for each in labels]
     return array(labels, kind).to_pandas().array
 
 

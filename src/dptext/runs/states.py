@@ -18,7 +18,7 @@ from dptext.errors import ConfigError
 from dptext.mechanism import Promise, settings
 from dptext.runs.plan import Plan
 from dptext.sampling.randomness import Randomness
-from dptext.text.files import create_private, sync_folder, to_disk, writing
+from dptext.text.files import create_private, refuse_existing, sync_folder, to_disk, writing
 from dptext.text.inputs import telling
 from dptext.types import Json
 
@@ -96,6 +96,29 @@ class RunState:
             )
         if settings != self.settings:
             raise ConfigError("Expected the settings of the run to resume: these differ. Begin anew with --force.")
+
+    def refuse_paid(self, charge_key: str | None) -> None:
+        """Raise ConfigError if the output is whole and this key paid for it: a key pays for one output alone."""
+        if self.certificate and charge_key is not None and charge_key == self.charge_key:
+            raise ConfigError(
+                f"The run with charge key {charge_key!r} is whole and paid for: go on with --resume, which publishes "
+                "it. Another key would charge anew."
+            )
+
+    def refuse_what_came(self, path: Path) -> None:
+        """Raise ConfigError if a file appeared during the run at this path of its output."""
+        try:
+            refuse_existing(path, force=self.force)
+        except ConfigError:
+            raise self.something_came(str(path)) from None
+
+    def something_came(self, where: str) -> ConfigError:
+        """Return the error that something appeared during the run at the place of its output."""
+        whole, costs = ("paid and whole", "charges again") if self.charge_key else ("whole", "draws anew")
+        return ConfigError(
+            f"Expected nothing at {where!r}: something appeared there during the run. The run is {whole}: move that "
+            f"away, then go on with --resume, which publishes it; --force {costs}."
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

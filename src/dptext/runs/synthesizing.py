@@ -135,7 +135,7 @@ def run(
     private = private.kept(Pool.of(public))
     charged, left, key = None, "", ""
     if due is not None and payment is not None:
-        key = payment.key or secrets.token_hex(16)
+        key = payment.charge_key()
         charged, left = _charge(statement, due, key, private), payment.left()
     try:
         found = fitted.synthesize(private.corpus, Draws(randomness))

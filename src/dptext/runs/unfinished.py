@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from dptext.errors import ConfigError
 from dptext.runs.certificate import Certificate, certificate_path
 from dptext.runs.states import FileState, draft_path, state_path
-from dptext.text.files import create_private, open_private, publish, refuse_existing, sha256_of, share, writing
+from dptext.text.files import create_private, open_private, publish, sha256_of, share, writing
 
 if TYPE_CHECKING:  # the ledger is loaded by those who use one
     from dptext.runs.payment import Due
@@ -85,14 +85,7 @@ class Unfinished:
     def _refuse_what_came(self, state: FileState) -> None:
         """Raise ConfigError if a file appeared during the run at the path of its output or certificate."""
         for there in (self.target, certificate_path(self.target)) if self.part.exists() else ():
-            try:
-                refuse_existing(there, force=state.force)
-            except ConfigError:
-                whole, costs = ("whole", "draws anew") if self.due is None else ("paid and whole", "charges again")
-                raise ConfigError(
-                    f"Expected nothing at {str(there)!r}: something appeared there during the run. The run is {whole}: "
-                    f"move that away, then go on with --resume, which publishes it; --force {costs}."
-                ) from None
+            state.refuse_what_came(there)
 
     def clean(self) -> None:
         """Delete the files of the run."""
@@ -110,8 +103,4 @@ class Unfinished:
             state = FileState.load(self.state)
         except ConfigError:  # an unreadable state cannot be resumed
             return
-        if state.certificate and state.charge_key == self.due.payment.key:
-            raise ConfigError(
-                f"The run with charge key {state.charge_key!r} is whole and paid for: go on with --resume, which "
-                "publishes it. Another key would charge anew."
-            )
+        state.refuse_paid(self.due.payment.key)

@@ -25,7 +25,6 @@ from dptext.synthesis.spec import SynthesisSpec
 from dptext.text.files import (
     Target,
     held,
-    refuse_existing,
     refuse_inputs,
     sha256_of,
     share,
@@ -118,16 +117,16 @@ class Unpublished:
             )
         return there.settings
 
-    def begun(self, settings: str, charge_key: str | None, *, pays: bool, resume: bool) -> CorpusState:
+    def begun(self, settings: str, payment: Payment | None, *, resume: bool) -> CorpusState:
         """Return the state of the run to resume; else begin a new run, after a trial of publishing."""
-        there = self.load()
+        there, charge_key = self.load(), None if payment is None else payment.key
         if self.goes_on(charge_key, resume=resume):
             if there is None:
                 raise ConfigError(f"There is no unfinished run to resume beside {self.target}: leave --resume out.")
             there.require_same(settings, charge_key)
             return replace(there, force=there.force or self.force)
         state = CorpusState(
-            settings=settings, charge_key=(charge_key or secrets.token_hex(16)) if pays else "", force=self.force
+            settings=settings, charge_key="" if payment is None else payment.charge_key(), force=self.force
         )
         self._forget_parts()
         self._save(state)
@@ -169,14 +168,14 @@ class Unpublished:
         """
         todo = [path for path in paths_of(self.target) if not self._published(path, state)]
         for path in todo:
-            _refuse_what_came(path, state)
+            state.refuse_what_came(path)
         certificate = self._certificate()
         if payment is not None:  # before publication: no second run can spend the same charge
             stream = certificate.charged.stream if certificate.charged else None
             payment.settle(state.charge_key, stream_mark(stream or ""))
         for path in todo:
             with writing(path):
-                _refuse_what_came(path, state)
+                state.refuse_what_came(path)
                 share(self.folder / _PARTS / path.name)
                 (self.folder / _PARTS / path.name).replace(path)
         sync_folder(self.target.parent)
@@ -219,18 +218,6 @@ class Unpublished:
         except BaseException:
             self.forget()
             raise
-
-
-def _refuse_what_came(path: Path, state: CorpusState) -> None:
-    """Raise ConfigError if a file appeared during the run at this path of its output."""
-    try:
-        refuse_existing(path, force=state.force)
-    except ConfigError:
-        whole, costs = ("paid and whole", "charges again") if state.charge_key else ("whole", "draws anew")
-        raise ConfigError(
-            f"Expected no file at {str(path)!r}: something appeared there during the run. The run is {whole}: move "
-            f"that away, then go on with --resume, which publishes it; --force {costs}."
-        ) from None
 
 
 def _charged(payment: Payment | None, state: CorpusState) -> bool:

@@ -2,8 +2,8 @@
 
 Any epsilon-LDP choice has a lower envelope: the least chance a_y of each option y over all inputs. No input gives y a
 chance above e^epsilon a_y. Given the envelope, the best choice for an input raises the input's best options to this cap
-until the chances add up to 1. So finding the best envelope for a sample of inputs is a concave problem (MATHS 10). Its
-value is the best expected utility of any epsilon-LDP choice among these options for these inputs.
+until the chances add up to 1. So finding the best envelope for a sample of inputs is a concave problem (derivations,
+"Best envelope"). Its value is the best expected utility of any epsilon-LDP choice among these options for these inputs.
 
     >>> import numpy as np
     >>> utilities = np.array([[0.9, 0.8, 0.1, 0.0], [0.7, 0.8, 0.2, 0.0], [0.0, 0.8, 0.1, 0.9]])
@@ -151,7 +151,7 @@ def _mixtures(gains: Floats, own: Booleans, scores: Int16s, epsilon: float, roun
 
 
 def top_k_envelope(k: int, size: int, *, epsilon: float) -> Floats:
-    """The envelope of top-k randomized response (MATHS 1.4): equal least chances `(size,)`, of which k are raised."""
+    """The envelope of top-k randomized response: equal least chances `(size,)`, of which k are raised."""
     return np.full(size, 1 / (k * _ratio(epsilon) + size - k))
 
 
@@ -178,8 +178,8 @@ def limit(utilities: NDArray[np.floating[Any]], *, epsilon: float, rounds: int =
     """Measure the mean utility of the best epsilon-LDP choice of any kind for the inputs with utilities `(n, m)`.
 
     Let w(t) = e^epsilon t for t > 0, else t. If thresholds l `(n,)` satisfy E[w(u - l)] <= 0 for each option, no choice
-    has a mean utility above the mean of l (MATHS 10). The averaged thresholds of the ascent nearly satisfy this. The
-    least constant is added that makes them satisfy it, and their mean is the bound.
+    has a mean utility above the mean of l (derivations, "Best envelope"). The averaged thresholds of the ascent nearly
+    satisfy this. The least constant is added that makes them satisfy it, and their mean is the bound.
     """
     envelope, thresholds = _solved(utilities, epsilon, rounds)
     u, ratio = np.asarray(utilities, np.float64), _ratio(epsilon)

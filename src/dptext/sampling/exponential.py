@@ -98,7 +98,7 @@ class Exponential(_ByScore):
 
     Guarantee:
         `event`: epsilon for neighbours within the sensitivity. With a `score_range`, also `range_event(m)`, for any two
-        inputs (MATHS 1.4 and 8).
+        inputs (derivations, "Scores within a range" and "Lifting").
     """
 
     def range_event(self, size: int) -> ExponentialEvent:
@@ -152,9 +152,9 @@ class PermuteAndFlip(_ByScore):
 
 @dataclass(frozen=True, slots=True)
 class ClippedExponential:
-    """Exponential choice over scores clipped to the public range [low, high]: DP-Prompt, DP-MLM, AE-DP (MATHS 1.4).
+    """Exponential choice over scores clipped to the public range [low, high]: DP-Prompt, DP-MLM, AE-DP.
 
-    The probability of an option is proportional to e^(score / temperature).
+    The probability of an option is proportional to e^(score / temperature) (derivations, "Scores within a range").
 
     Guarantee:
         `event`, for any two inputs.
@@ -191,7 +191,7 @@ class ClippedExponential:
 
 @dataclass(frozen=True, slots=True)
 class TwoSet:
-    """The two-set exponential mechanism of ER-AE (Bo et al. 2021; MATHS 1.2 and 1.3).
+    """The two-set exponential mechanism of ER-AE (Bo et al. 2021; derivations, "Two-set choice").
 
     The inputs are probabilities (rows that sum to 1). First a set S is made: the k most probable options (`top_k`), or
     the distinct options among k draws with replacement (`sampled`, the authors' code, which counts an option in the

@@ -122,7 +122,7 @@ class Gaussian(FloatGaussian):
     Guarantee:
         `events`: Gaussian noise and the additive slack of a float sampler (1e-9 at 64 dimensions), so that many
         releases compose as Gaussians do. Both events together are (epsilon, delta): sigma comes from the analytic curve
-        at delta - slack (MATHS 2.2). ConfigError: delta is at most the slack.
+        at delta - slack (derivations, "Analytic Gaussian"). ConfigError: delta is at most the slack.
     """
 
     def __post_init__(self) -> None:

@@ -1,9 +1,9 @@
 """Choices near a public hub: private probabilities, clipped around public probabilities.
 
-Source: MATHS 1.5 (relatives: PMixED, Flemings et al. 2024; InvisibleInk, Vinod et al. 2025). With h = epsilon / 2,
-option v is chosen with a probability between e^-h pub(v) and e^h pub(v) for any private text. Epsilon has no factor 2
-and does not depend on the size of the vocabulary. `Nudged` moves public log-probabilities a little by private
-log-probabilities (private prediction).
+Source: derivations, "Hub decoding" (relatives: PMixED, Flemings et al. 2024; InvisibleInk, Vinod et al. 2025). With h =
+epsilon / 2, option v is chosen with a probability between e^-h pub(v) and e^h pub(v) for any private text. Epsilon has
+no factor 2 and does not depend on the size of the vocabulary. `Nudged` moves public log-probabilities a little by
+private log-probabilities (private prediction).
 
     >>> import numpy as np
     >>> from dptext.sampling.randomness import seeded
@@ -130,7 +130,7 @@ class Hub:
 
 
 #: Number of steps in the reach of a unit.
-STEPS: Final = 1 << 20
+UNIT_STEPS: Final = 1 << 20
 FARTHEST: Final = 128.0  # largest size of the two parts of a log weight; their float sum is precise enough
 MOST_STEPS: Final = 1 << 53  # largest count that floats represent exactly
 _FLOATS: Final = 2.0**-37  # bound on the rounding of log weights' sums, between two options and two inputs
@@ -156,12 +156,12 @@ class Nudged:
             raise ConfigError(f"Expected reach={self.reach!r} to be more than rounding: choose a larger epsilon.")
 
     def steps(self, private: Floats, public: Floats) -> Integers:
-        """The moves of units `(units, options)` in whole steps from -STEPS to STEPS, rounded toward 0.
+        """The moves of units `(units, options)` in whole steps from -UNIT_STEPS to UNIT_STEPS, rounded toward 0.
 
         A unit whose log-probabilities are not all finite moves nothing.
         """
         apart = np.where(np.isfinite(private).all(axis=1, keepdims=True), private - public, 0.0)
-        return np.trunc(np.clip(apart / self.clip, -1.0, 1.0) * STEPS).astype(np.int64)
+        return np.trunc(np.clip(apart / self.clip, -1.0, 1.0) * UNIT_STEPS).astype(np.int64)
 
     def log_weights(self, total: Integers, public: Floats) -> Floats:
         """The log weights of options `(rows, options)`, from sums of steps and public log-probabilities of this shape.
@@ -170,10 +170,10 @@ class Nudged:
         of units. Clipping a sum never increases the move of a unit.
         """
         shrunk = self.reach - (ROUNDING_LOSS + _FLOATS) / 2
-        most = min(int(FARTHEST / self.reach * STEPS), MOST_STEPS)
+        most = min(int(FARTHEST / self.reach * UNIT_STEPS), MOST_STEPS)
         base = checked(public) / self.temperature
         base = np.maximum(base - base.max(axis=1, keepdims=True), -FARTHEST)
-        return np.asarray(base + np.clip(total, -most, most) * (shrunk / STEPS))
+        return np.asarray(base + np.clip(total, -most, most) * (shrunk / UNIT_STEPS))
 
     def distribution(self, total: Integers, public: Floats) -> Floats:
         """Probabilities `(rows, options)`."""

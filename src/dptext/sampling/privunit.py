@@ -161,7 +161,7 @@ class Codebook:
 
     `points` `(size, dim)` are public unit vectors; k = round(q * size) for the optimal cap's share q. Only the *set* of
     the k best points depends on the input. Points are ranked by similarity, with ties by index, so no float error
-    affects the guarantee (MATHS 2.6).
+    affects the guarantee (derivations, "Public codebook").
 
     Guarantee:
         `event`: exactly epsilon, for any two vectors.

@@ -92,7 +92,7 @@ class ClassicalGaussian(FloatGaussian):
     """L2 clipping, then Gaussian noise of sigma = 2C sqrt(2 ln(1.25 / delta)) / epsilon, at any epsilon.
 
     The formula is proven for epsilon <= 1 (Dwork and Roth 2014, theorem A.1). At delta = 1e-5 it is false for epsilon
-    above about 8.4 (MATHS 2.3). Some systems use the formula at epsilon 10 to 500.
+    above about 8.4 (derivations, "Classical Gaussian"). Some systems use the formula at epsilon 10 to 500.
 
     Guarantee:
         None. `claimed` is (epsilon, delta); the noise has `true_epsilon` at delta.

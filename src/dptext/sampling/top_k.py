@@ -56,7 +56,9 @@ def _pick(mask: Booleans, rank: Integers) -> Integers:
 
 @dataclass(frozen=True, slots=True)
 class TopKRandomizedResponse:
-    """A choice: one of the k best options with probability k e^E / (k e^E + size - k), else another (MATHS 1.4).
+    """A choice: one of the k best options with probability k e^E / (k e^E + size - k), else another.
+
+    Proof and numbers: derivations, "Top-k randomized response".
 
     Guarantee:
         Exactly epsilon for any two inputs: every option has one of two probabilities, whose ratio is e^epsilon, and

@@ -57,7 +57,7 @@ def charge_key(name: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Answers:
+class StoredAnswers:
     """The stored answers of a gateway.
 
     Attributes:
@@ -124,7 +124,7 @@ class Attempt:
         payload: keyed digest of the payload.
     """
 
-    answers: Answers
+    answers: StoredAnswers
     name: str
     own: str
     payload: str

@@ -31,8 +31,8 @@ from dptext.service.schemas import (
     IDEMPOTENT,
     KEYED,
     NAMED,
+    AccountBalance,
     Answer,
-    Balance,
     Cost,
     IdempotencyKey,
     KeyTold,
@@ -224,7 +224,7 @@ def _accounts(app: FastAPI, gate: Gateway) -> None:
             raise Problem(404, "no-account", "There is no such account, or this key may not see it.")
         return name
 
-    @app.get("/v1/accounts", response_model=list[Balance], responses=KEYED)
+    @app.get("/v1/accounts", response_model=list[AccountBalance], responses=KEYED)
     def accounts(key: Annotated[Key, asking("accounts")]) -> list[dict[str, Any]]:
         """The accounts that this key may see: all for administrators, else the account that the key charges."""
         names = [each.name for each in gate.ledger.accounts()]
@@ -255,7 +255,7 @@ def _accounts(app: FastAPI, gate: Gateway) -> None:
         """The audit log, newest lines first; administrators can ask for lines before a number."""
         return _events_for(gate, key, last, before)
 
-    @app.post("/v1/accounts", status_code=201, response_model=Balance, responses=KEYED)
+    @app.post("/v1/accounts", status_code=201, response_model=AccountBalance, responses=KEYED)
     def open_account(body: Opening, key: Annotated[Key, asking("admin")]) -> dict[str, Any]:
         """Open an account. Its limit never changes."""
         if body.unit not in ("document", "author") or body.relation not in ("replace_one", "add_or_remove_one"):

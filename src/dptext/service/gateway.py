@@ -12,7 +12,7 @@ from fastapi.security import HTTPBearer
 from dptext.errors import ConfigError
 from dptext.ledger.books import Ledger
 from dptext.ledger.database import Database
-from dptext.service.answers import Answers
+from dptext.service.answers import StoredAnswers
 from dptext.service.clock import Clock
 from dptext.service.jobs import Jobs
 from dptext.service.keys import Key, Keys, require_everyone
@@ -40,7 +40,7 @@ class Gateway:
         self.ledger, self.store = Ledger(books), Store(books)
         self.keys = Keys(self.store, secret)
         clock = Clock(self.store.newest())
-        self.answers = Answers(self.store, secret, settings.seconds, settings.kept, clock)
+        self.answers = StoredAnswers(self.store, secret, settings.seconds, settings.kept, clock)
         self.models = Models(settings.models)
         self.jobs = Jobs(settings, self.store, secret, self.ledger, self.models, clock)
         self.worker = Worker(self.jobs, self.answers)

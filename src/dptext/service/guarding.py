@@ -68,7 +68,7 @@ class Guard:
         began = time.monotonic()
         upload = scope["path"] in UPLOADS and scope["method"] == "POST"
         body = _Body(scope["headers"], receive, settings, began, upload=upload)
-        answer = _Answer(send, body)
+        answer = _HeadedAnswer(send, body)
         out = _Padding(answer, settings, began) if scope["path"].endswith("/privatize") else answer
         try:
             body.check()
@@ -213,7 +213,7 @@ class _Body:
         return Problem(413, "too-large", f"Expected at most {self._most:,} bytes.")
 
 
-class _Answer:
+class _HeadedAnswer:
     """An answer with the headers that every answer has."""
 
     def __init__(self, send: Send, body: _Body) -> None:

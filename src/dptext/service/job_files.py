@@ -1,16 +1,19 @@
-"""The file of a job: its number of rows, whether its run can go on, and messages without names from the file."""
+"""The file of a job: its records, their number, whether its run can go on, and messages without names from the file."""
 
 from __future__ import annotations
 
 import contextlib
 import re
-from dataclasses import asdict
+from collections.abc import Callable, Generator
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
 from dptext.errors import DPTextError
+from dptext.runs.private import Private
 from dptext.runs.states import FileState, state_path
 from dptext.service.jobs import Wish
+from dptext.text.batches import Batch
 from dptext.text.formats import Format
 from dptext.text.packed_rows import load_pyarrow
 from dptext.text.writers import APPENDABLE
@@ -58,3 +61,18 @@ def can_go_on(out: Path, kind: Format) -> bool:
         state = FileState.load(state_path(out))
         return kind in APPENDABLE or bool(state.certificate)
     return False
+
+
+@dataclass(frozen=True, repr=False)
+class WatchedCorpus(Private):
+    """A private corpus that tells its progress, so that reading can be ended."""
+
+    tell: Callable[[int], None] = lambda _: None
+
+    def batches(self) -> Generator[Batch, None, None]:
+        """The records, as long as the job may go on."""
+        done = 0
+        for batch in super().batches():
+            done += len(batch)
+            self.tell(done)
+            yield batch

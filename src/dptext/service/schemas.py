@@ -16,7 +16,7 @@ from dptext.text.formats import Scalar
 _LONGEST: Final = 200
 
 
-class _Body(BaseModel):
+class _RequestBody(BaseModel):
     """A body, refused at its first unknown field: an error for each unknown field could be as long as the body."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
@@ -44,7 +44,7 @@ Plain = Annotated[
 ]
 
 
-class Row(_Body):
+class Row(_RequestBody):
     """A private record."""
 
     text: str
@@ -53,7 +53,7 @@ class Row(_Body):
     author: Plain = None
 
 
-class Records(_Body):
+class Records(_RequestBody):
     """A few private records."""
 
     records: Annotated[list[Row], FailFast()] = Field(min_length=1, max_length=MOST_RECORDS)
@@ -66,14 +66,14 @@ class Records(_Body):
         return Wanted(rows, self.max_per_author, self.delta)
 
 
-class Question(_Body):
+class Question(_RequestBody):
     """A request to explain a model: the protected unit, and the delta at which guarantees are stated."""
 
     unit: str | None = None
     delta: float = Field(0.0, ge=0, lt=1)
 
 
-class Opening(_Body):
+class Opening(_RequestBody):
     """A new account."""
 
     name: str = Field(min_length=1, max_length=_LONGEST)
@@ -132,7 +132,7 @@ class Answer(Words):
     left: str
 
 
-class Balance(BaseModel):
+class AccountBalance(BaseModel):
     """An account, and what is left of it."""
 
     name: str
@@ -156,7 +156,7 @@ class ChargeTold(BaseModel):
     release: str | None
 
 
-class Log(Balance):
+class Log(AccountBalance):
     """An account with its last charges, the newest first."""
 
     log: list[ChargeTold]

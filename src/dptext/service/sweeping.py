@@ -8,7 +8,7 @@ from typing import Final
 
 import sqlalchemy as sa
 
-from dptext.service.answers import Answers
+from dptext.service.answers import StoredAnswers
 from dptext.service.jobs import Jobs
 from dptext.service.store import JOBS, KEPT
 
@@ -18,7 +18,7 @@ _ROWS: Final = 500  # rows of one query
 class Sweeper:
     """Deletes data for good, and so goes by the earliest possible time."""
 
-    def __init__(self, jobs: Jobs, answers: Answers) -> None:
+    def __init__(self, jobs: Jobs, answers: StoredAnswers) -> None:
         self._jobs, self._answers = jobs, answers
         self._settings, self._store = jobs.settings, jobs.store
 

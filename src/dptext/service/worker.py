@@ -13,8 +13,8 @@ import logging
 import shutil
 import threading
 import time
-from collections.abc import Callable, Generator, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,20 +25,19 @@ from dptext.runs.certificate import Certificate, certificate_path, stream_mark
 from dptext.runs.files import privatize_file
 from dptext.runs.payment import Payment
 from dptext.runs.plan import Plan
-from dptext.runs.private import Private
 from dptext.runs.states import state_path
 from dptext.runs.synthesizing import run
 from dptext.runs.verification import read_certificate
-from dptext.service.answers import Answers
+from dptext.service.answers import StoredAnswers
 from dptext.service.copies import Copies, copies_of
-from dptext.service.job_files import can_go_on, packing, rows_of, without_names
+from dptext.service.job_files import WatchedCorpus, can_go_on, packing, rows_of, without_names
+from dptext.service.job_order import JobOrder
 from dptext.service.jobs import Jobs, Wish, charge_key
 from dptext.service.limits import NO_ROOM, Space, files, size_of
 from dptext.service.metrics import span
 from dptext.service.problems import NO_MODEL, BrokenModelError, Problem, in_words_of_the_api, problem_of
 from dptext.service.store import JOBS, KEYS, OPEN, Event
 from dptext.service.sweeping import Sweeper
-from dptext.text.batches import Batch
 from dptext.text.files import held
 from dptext.text.formats import Format
 from dptext.text.reading import read_batches
@@ -60,25 +59,10 @@ class EndedError(PrivacyError):
     """The job was cancelled, or passed a limit."""
 
 
-@dataclass(frozen=True, repr=False)
-class _Watched(Private):
-    """A private corpus that tells its progress, so that reading can be ended."""
-
-    tell: Callable[[int], None] = lambda _: None
-
-    def batches(self) -> Generator[Batch, None, None]:
-        """The records, as long as the job may go on."""
-        done = 0
-        for batch in super().batches():
-            done += len(batch)
-            self.tell(done)
-            yield batch
-
-
 class Worker:
     """The runner of the jobs whose files are in this spool, one job at a time."""
 
-    def __init__(self, jobs: Jobs, answers: Answers) -> None:
+    def __init__(self, jobs: Jobs, answers: StoredAnswers) -> None:
         self._jobs = jobs
         self._settings, self._store = jobs.settings, jobs.store
         self._space = Space(jobs.settings, jobs.store)
@@ -87,7 +71,7 @@ class Worker:
         self._stop, self._wake = threading.Event(), threading.Event()
         threads = (("jobs", self._serve), ("sweeps", self._tidy))
         self._threads = [threading.Thread(target=each, name=name, daemon=True) for name, each in threads]
-        self._turn, self._turns = 0, dict[str, int]()
+        self._order = JobOrder()
         self._told = 0  # finished records of the job at hand
         self._at_hand = ""  # its id
         self._reasons = dict[str, str]()  # of the last failure of each thread
@@ -171,7 +155,7 @@ class Worker:
         # After a clock went back, stored leases can be later than any lease given now.
         free = sa.or_(JOBS.c.lease < now, JOBS.c.lease > now + RETRY_SECONDS)
         waiting = sa.select(JOBS).where(JOBS.c.state.in_(OPEN), free).order_by(JOBS.c.created)
-        for row in self._in_turn(self._store.rows(waiting)):
+        for row in self._order.of(self._store.rows(waiting)):
             if not (self._jobs.mine(row) and self._jobs.folder(row).is_dir()) or self._pauses(row, now):
                 continue
             mine = JOBS.update().where(
@@ -180,8 +164,7 @@ class Worker:
             state = "cancelling" if row.state == "cancelling" else "running"
             taken = {"state": state, "spool": self._jobs.own, "lease": now, "starts": row.starts + 1, "problem": None}
             if self._store.write(mine.values(**taken)):
-                self._turn += 1
-                self._turns |= dict.fromkeys(_whose(row), self._turn)
+                self._order.runs(row)
                 self._run(row)
                 return True
         return False
@@ -191,10 +174,6 @@ class Worker:
         starts: int = row.starts
         pause = min(RETRY_SECONDS * 2.0 ** min(starts - _STARTS, 10), _LONGEST_PAUSE)
         return starts >= _STARTS and row.state == "running" and bool(0 <= now - row.lease < pause)
-
-    def _in_turn(self, rows: Iterable[Any]) -> list[Any]:
-        """Return jobs sorted by the last turn of their account, then of their key, the longest ago first."""
-        return sorted(rows, key=lambda row: [self._turns.get(each, 0) for each in _whose(row)])
 
     def _run(self, row: Any) -> None:
         problem, others, certificate, self._told, self._at_hand = None, None, None, row.done, row.id
@@ -390,7 +369,7 @@ class Worker:
         spec = self._jobs.models.synthesis(row.model)
         pool = self._jobs.models.pool(row.model)
         _remove_drawn(source)
-        corpus = _Watched(source, wish.fields, self._how(wish), tell)
+        corpus = WatchedCorpus(source, wish.fields, self._how(wish), tell)
         found = run(corpus, spec.fit(public=pool), payment=payment, settled=False)
         found.write(out, force=True)
 
@@ -406,8 +385,3 @@ def _kind(error: Exception) -> str:
     if not isinstance(error, Problem | DPTextError):
         return type(error).__name__
     return (error if isinstance(error, Problem) else problem_of(error)).kind
-
-
-def _whose(row: Any) -> tuple[str, str]:
-    """Names of the account and of the key of a job."""
-    return f"account {row.account}", f"key {row.prefix}"

@@ -12,8 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from dptext.mechanism import Mechanism
-from dptext.testing import release_checks as of
-from dptext.testing import silence_checks as silence
+from dptext.testing import release_checks, silence_checks
 from dptext.testing.case import Case, run_checks
 from dptext.text.records import Record
 from dptext.text.samples import sample_records
@@ -22,11 +21,23 @@ from dptext.text.samples import sample_records
 CHECKS: dict[str, Callable[[Case], None]] = {
     check.__name__.removeprefix("check_"): check
     for check in (
-        of.check_settings, of.check_statements, of.check_fit, of.check_order, of.check_batches, of.check_distribution,
-        of.check_fresh, of.check_event, of.check_frozen, silence.check_verbatim, silence.check_silence,
-        silence.check_files, silence.check_shapes, of.check_model, of.check_guarantee,
+        release_checks.check_settings,
+        release_checks.check_statements,
+        release_checks.check_fit,
+        release_checks.check_order,
+        release_checks.check_batches,
+        release_checks.check_distribution,
+        release_checks.check_fresh,
+        release_checks.check_event,
+        release_checks.check_frozen,
+        silence_checks.check_verbatim,
+        silence_checks.check_silence,
+        silence_checks.check_files,
+        silence_checks.check_shapes,
+        release_checks.check_model,
+        release_checks.check_guarantee,
     )
-}  # fmt: skip
+}
 
 
 def check_mechanism(

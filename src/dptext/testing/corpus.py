@@ -30,8 +30,7 @@ from dptext.errors import DataError
 from dptext.mechanism import Answers, settings
 from dptext.privacy.guarantee import Relation, Trust
 from dptext.runs.private import Private
-from dptext.sampling.hub import STEPS as UNIT_STEPS
-from dptext.sampling.hub import Nudged
+from dptext.sampling.hub import UNIT_STEPS, Nudged
 from dptext.sampling.randomness import Randomness, secure, seeded
 from dptext.synthesis.space import Corpus
 from dptext.synthesis.spec import Fitted, SynthesisSpec, Synthetic

@@ -27,7 +27,7 @@ _UNLIKE: Final = "A value cannot be written: it is not of its column's type. The
 _NUMBERS: Final = re.compile(r"u?int(8|16|32|64)|float|double")
 #: Functions that parse a text as a value of a type, by the beginning of the type's name.
 _READ: Final[dict[str, Callable[[str], object]]] = {
-    "bool": lambda text: number(text, "bool"),
+    "bool": lambda text: as_number(text, "bool"),
     "date32": date.fromisoformat,
     "date64": date.fromisoformat,
     "timestamp": datetime.fromisoformat,
@@ -132,7 +132,7 @@ def label_type(kind: Any, labels: Sequence[str]) -> Any:
     if str(kind) in ("float", "double") and all(map(_is_whole, labels)):
         kind = "int64" if isinstance(kind, str) else load_pyarrow()[0].int64()
     with contextlib.suppress(DataError):
-        found = [number(each, kind) for each in labels] if isinstance(kind, str) else values_of(array(labels, kind))
+        found = [as_number(each, kind) for each in labels] if isinstance(kind, str) else values_of(array(labels, kind))
         means = [meaning(str(spelled(each))) for each in found]
         if means == list(map(meaning, labels)) and len(set(means)) == len(labels):
             return kind
@@ -148,7 +148,7 @@ def is_number(kind: object) -> bool:
     return _NUMBERS.fullmatch(str(kind)) is not None or str(kind) == "bool"
 
 
-def number(text: str, kind: object) -> int | float | bool:
+def as_number(text: str, kind: object) -> int | float | bool:
     """Parse a text as a number or boolean of the type `kind`; a whole number becomes an int. DataError: it is none."""
     said = meaning(text)
     with contextlib.suppress(ValueError, LookupError):  # their messages hold the text
@@ -166,7 +166,7 @@ def array(values: Sequence[Any], kind: Any) -> Any:
     if str(kind) == "string":
         return arrow.array([each if each is None else as_string(each) for each in values], kind)
     read: Callable[[str], object] = next(
-        (read for begins, read in _READ.items() if str(kind).startswith(begins)), lambda text: number(text, kind)
+        (read for begins, read in _READ.items() if str(kind).startswith(begins)), lambda text: as_number(text, kind)
     )
     with contextlib.suppress(ValueError, ArithmeticError, TypeError):  # their messages hold the text
         return arrow.array([read(each) if isinstance(each, str) else each for each in values], kind)

@@ -8,8 +8,7 @@ import numpy as np
 
 from dptext.errors import ConfigError, DataError
 from dptext.text.batches import Kept, Releases
-from dptext.text.column_types import Types, is_number
-from dptext.text.column_types import number as as_number
+from dptext.text.column_types import Types, as_number, is_number
 from dptext.text.formats import READ_ONLY, Format, Scalar, is_scalar, string_fault
 from dptext.text.packed_rows import plain_scalars, plain_texts
 from dptext.text.records import ID_FIELD, LABEL_FIELD, TEXT_FIELD, Fields, Release

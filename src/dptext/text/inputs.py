@@ -231,7 +231,7 @@ def _guessed(sample: bytes, among: Sequence[str]) -> str | None:
     return next(name for name in among if any(name in each.could_be_from_charset for each in alike))
 
 
-def advice(path: Path) -> str:
+def advice_on_encoding(path: Path) -> str:
     """Return the advice for a file that is not UTF-8, after a space; empty for UTF-8."""
     found = detected(path)
     if found == "utf-8":

@@ -76,7 +76,7 @@ class Chunk:
 
 
 @dataclass(frozen=True, slots=True)
-class _Page:
+class _PageHeader:
     """The header of a page. The page's data begin at `at`. `own` holds the fields that only this kind of page has."""
 
     at: int
@@ -165,7 +165,7 @@ def _chunk(told: _Fields, rows: int) -> Chunk:
     return Chunk(dictionary if 0 < dictionary < at else at, _field(told, 5, _INT64), _field(told, 4, _INT32), rows)
 
 
-def _pages(raw: io.BufferedReader, chunk: Chunk) -> Iterator[_Page]:
+def _pages(raw: io.BufferedReader, chunk: Chunk) -> Iterator[_PageHeader]:
     """Yield the pages of a chunk. UnreadableError: they do not hold the number of values that the chunk claims."""
     at, seen = chunk.at, 0
     while seen < chunk.values:
@@ -180,13 +180,13 @@ def _pages(raw: io.BufferedReader, chunk: Chunk) -> Iterator[_Page]:
             place, number = _DATA_PAGES[kind]
             own = _field(header, place, _STRUCT)
             values, encoding = _field(own, 1, _INT32), _field(own, number, _INT32)
-        page = _Page(raw.tell(), kind, unpacked, packed, values, encoding, own)
+        page = _PageHeader(raw.tell(), kind, unpacked, packed, values, encoding, own)
         yield page
         at, seen = page.at + packed, seen + values
     _require(seen == chunk.values)
 
 
-def _longest(raw: io.BufferedReader, page: _Page, codec: int) -> int:
+def _longest(raw: io.BufferedReader, page: _PageHeader, codec: int) -> int:
     """Return the bytes of the longest text of a dictionary, or an upper bound."""
     raw.seek(page.at)
     data: bytes | None = raw.read(page.packed)
@@ -210,7 +210,7 @@ def decompressed(data: bytes, size: int, codec: int) -> bytes | None:
     return None
 
 
-def _delta_texts(raw: io.BufferedReader, page: _Page, codec: int, levels: int) -> tuple[int, int]:
+def _delta_texts(raw: io.BufferedReader, page: _PageHeader, codec: int, levels: int) -> tuple[int, int]:
     """Return the bytes of all texts of a page in a delta encoding, and of the longest text, or upper bounds.
 
     levels: how many of the two kinds of levels precede the texts.
@@ -233,7 +233,7 @@ def _delta_texts(raw: io.BufferedReader, page: _Page, codec: int, levels: int) -
     return tuple(max(column) for column in zip(*(_sizes(each, page, levels) for each in readings), strict=True))
 
 
-def _sizes(data: bytes, page: _Page, levels: int) -> tuple[int, int]:
+def _sizes(data: bytes, page: _PageHeader, levels: int) -> tuple[int, int]:
     """Return the bytes of all texts and of the longest. `levels` blocks of levels, with lengths, precede the texts."""
     at = 0
     for _ in range(levels):

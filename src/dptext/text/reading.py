@@ -11,27 +11,24 @@ import contextlib
 import glob
 import itertools
 import os
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Generator
+from dataclasses import replace
 from enum import StrEnum
-from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
-
 from dptext._validate import count, one_of
-from dptext.errors import BrokenFileError, ConfigError, DataError, HeaderError
+from dptext.errors import BrokenFileError, ConfigError
 from dptext.text.batches import Batch
 from dptext.text.formats import DELIMITED, PACKED, Format, detect_format, file_format
-from dptext.text.inputs import advice as advice_on_encoding
 from dptext.text.inputs import file_error, is_utf8, open_input
-from dptext.text.lines import LONE_RETURNS, Bad, BadFile, BadHeader, Broken, Chunk, OtherFile, missing_field, rows_of
+from dptext.text.lines import BadHeader, Broken, Chunk
 from dptext.text.markup import without_tags
-from dptext.text.packed_rows import kinds, load_pyarrow
+from dptext.text.packed_rows import load_pyarrow
 from dptext.text.plain_text import Portion
+from dptext.text.record_reader import RecordReader
 from dptext.text.records import TEXT_FIELD, Fields, Record
-from dptext.text.row_checks import Checks, Ids, batch_of, key_of, needed
+from dptext.text.row_checks import Checks, needed
 from dptext.text.rows import Opener, file_chunks
 from dptext.text.sheets import load_openpyxl
 from dptext.text.tables import EXPECTED, Texts, table_rows
@@ -49,10 +46,6 @@ class OnError(StrEnum):
 
 _ALL_FIELDS: Final = Fields()
 EMPTY: Final = Broken("the file holds no records")
-REPEATED: Final = Bad("its id was used before")
-#: The place in a batch before which something is refused, the number of records to take out there (1 for a repeated id,
-#: else 0), and the reason.
-_Fault = tuple[int, int, Bad | Broken]
 
 
 def read_records(
@@ -131,10 +124,11 @@ def read_records(
     how: dict[str, Any] = dict(locals())
     if not isinstance(source, str | os.PathLike):
         count(max_characters=max_characters)
+        one_of(OnError, on_error=on_error)
         if record is not None:
             raise ConfigError(f"Expected no record={record!r} with rows or texts: each of them is a record.")
-        checks = Checks(fields, max_characters, empty_nulls)
-        reading = _RecordReader("the rows", checks, on_error, on_skip, advice, first_fields=first_fields)
+        checks, stops = Checks(fields, max_characters, empty_nulls), on_error == OnError.STOP
+        reading = RecordReader("the rows", checks, stops, on_skip, advice, first_fields=first_fields)
         found = reading.records(table_rows(source, needed(fields)))
         return (replace(record, text=without_tags(record.text)) for record in found) if strip_html else found
     return _records(read_batches(**how))
@@ -188,6 +182,7 @@ def read_batches(
     columns, too: writers of folders leave such parts if they found nothing.
     """
     count(max_characters=max_characters)
+    one_of(OnError, on_error=on_error)
     path = Path(source)
     # A string that may be a private text is refused and not shown.
     if isinstance(source, str) and (len(source) > _LONGEST or (len(source.split()) > 1 and not path.exists())):
@@ -206,8 +201,8 @@ def read_batches(
         load_openpyxl()
     if opener is None:
         _require_file(path)
-    checks = Checks(fields, max_characters, empty_nulls)
-    reading = _RecordReader(str(path), checks, on_error, on_skip, advice, first_fields=first_fields)
+    checks, stops = Checks(fields, max_characters, empty_nulls), on_error == OnError.STOP
+    reading = RecordReader(str(path), checks, stops, on_skip, advice, first_fields=first_fields)
     if encoding is None and kind not in PACKED and opener is None and path.is_file():  # a pipe can be read only once
         reading.unnamed = path
     how: dict[str, Any] = {"delimiter": delimiter, "encoding": encoding, "record": record, "sheet": sheet}
@@ -265,7 +260,7 @@ def _records(batches: Generator[Batch, None, None]) -> Generator[Record, None, N
 
 
 def _file_batches(
-    found: Generator[Chunk, None, None], reading: "_RecordReader", allow_empty: bool, one_of_many: bool
+    found: Generator[Chunk, None, None], reading: RecordReader, allow_empty: bool, one_of_many: bool
 ) -> Generator[Batch, None, None]:
     with contextlib.closing(found) as chunks:
         empty: Chunk = [] if allow_empty else [EMPTY]
@@ -277,118 +272,6 @@ def _file_batches(
         ):
             first = empty
         yield from reading.batches(itertools.chain([first], chunks))
-
-
-@dataclass(slots=True)
-class _RecordReader:
-    """Turn rows into records, and faults into errors or skips. `unnamed` is a file whose encoding was not named."""
-
-    name: str
-    check: Checks
-    on_error: OnError
-    on_skip: Callable[[int, str], None] | None
-    advice: str
-    read: int = 0
-    good: int = 0
-    unnamed: Path | None = None
-    first_fields: bool = False
-
-    def batches(self, chunks: Iterable[Chunk]) -> Generator[Batch, None, None]:
-        """Yield the records of the chunks. The records before a fault are a batch of their own."""
-        fields, most = self.check.fields, self.check.max_characters
-        ids = Ids()
-        for chunk in chunks:
-            faults: list[_Fault] = []
-            whole: Sequence[bool] | None = None
-            batch = batch_of(chunk, fields, first=self.good, max_characters=most)
-            self.first_fields &= batch is None  # a whole batch has all fields
-            if batch is not None and fields.id is not None:
-                whole = _which_whole(_column(chunk, fields.id))
-            if batch is None:
-                records: list[Record] = []
-                values: list[object] = []
-                for row in rows_of(chunk):
-                    self._look_at(row)
-                    found = self.check.record(row, default_id=str(self.good + len(records)))
-                    if isinstance(found, Record):
-                        records.append(found)
-                        values += [row[fields.id]] if fields.id is not None and isinstance(row, Mapping) else []
-                    else:
-                        faults.append((len(records), 0, found))
-                batch, whole = Batch.of(records), _which_whole(values)
-            batch = batch if whole is None else replace(batch, whole=whole)
-            if fields.id is not None and len(batch):
-                faults += [(place, 1, REPEATED) for place in np.flatnonzero(~ids.fresh(batch.ids)).tolist()]
-                faults.sort(key=itemgetter(0, 1))
-            start = 0
-            for place, taken, fault in faults:
-                if start < place:
-                    yield self._counted(batch[start:place])
-                start = place + taken
-                self.read += 1
-                self._refuse(fault)
-            if start < len(batch):
-                yield self._counted(batch[start:] if start else batch)
-
-    def records(self, rows: Iterable[object]) -> Generator[Record, None, None]:
-        seen: set[str | bytes] = set()
-        for row in rows:
-            self.read += 1
-            self._look_at(row)
-            found = self.check.record(row, default_id=str(self.good))
-            if isinstance(found, Record) and self.check.fields.id is not None:
-                key = key_of(found.id)
-                found = REPEATED if key in seen else found
-                seen.add(key)
-            if isinstance(found, Record):
-                self.good += 1
-                yield found
-            else:
-                self._refuse(found)
-
-    def _look_at(self, row: object) -> None:
-        """Refuse the first row with names if it lacks a field and `first_fields` is set."""
-        if not self.first_fields or not isinstance(row, Mapping):
-            return
-        self.first_fields = False
-        names = needed(self.check.fields)
-        missing = next((name for name in names if name not in row), None)
-        if missing is not None:
-            raise HeaderError(f"{self.name}, the first record: {missing_field(missing, names, row)}.")
-
-    def _counted(self, batch: Batch) -> Batch:
-        self.read += len(batch)
-        self.good += len(batch)
-        return batch
-
-    def _refuse(self, fault: Bad | Broken) -> None:
-        place = self.name if isinstance(fault, BadFile) else f"{self.name}, record {self.read}"
-        where = f"{place}: {fault.reason}."
-        # UTF-16 that is read as UTF-8 has NULs, and quotes that are not closed.
-        odd = isinstance(fault, Broken) or "UTF-8" in fault.reason or "NUL" in fault.reason
-        odd = odd and not isinstance(fault, OtherFile) and LONE_RETURNS not in fault.reason
-        if self.unnamed is not None and odd and (isinstance(fault, Broken) or self.on_error is OnError.STOP):
-            where += advice_on_encoding(self.unnamed)
-        if isinstance(fault, Broken):
-            kind = HeaderError if isinstance(fault, BadHeader) else BrokenFileError
-            raise kind(f"{where} Nothing from here on can be read.")
-        if self.on_error is OnError.STOP:
-            raise DataError(f"{where} {self.advice}")
-        if self.on_skip is not None:
-            self.on_skip(self.read, fault.reason)
-
-
-def _column(chunk: Chunk, name: str) -> Sequence[object]:
-    """Return the values of one column of a chunk without faults."""
-    if isinstance(chunk, dict):
-        return chunk[name]
-    return [row[name] for row in chunk if isinstance(row, Mapping)]
-
-
-def _which_whole(ids: Sequence[object]) -> Sequence[bool] | None:
-    """Mark the ids that are numbers. None if no id is a number."""
-    types = kinds(ids)
-    return [isinstance(each, int | float) for each in ids] if types & {int, float} else None
 
 
 def _refuse_many(path: Path) -> None:

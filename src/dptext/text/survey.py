@@ -21,7 +21,8 @@ from dptext.text.inputs import beginning, detected, open_input
 from dptext.text.labels import n_known
 from dptext.text.lines import Bad, BadFile, BadHeader, Broken, are_names, missing_field, remedy, rows_of
 from dptext.text.markup import has_tags
-from dptext.text.reading import EMPTY, MAX_CHARACTERS, REPEATED, require_layout
+from dptext.text.reading import EMPTY, MAX_CHARACTERS, require_layout
+from dptext.text.record_reader import REPEATED
 from dptext.text.records import Fields, Record
 from dptext.text.row_checks import Checks, key_of
 from dptext.text.rows import file_chunks
@@ -252,7 +253,7 @@ def survey(
     wanted = [name for name in (text, id, label) if name is not None]
     if wanted:
         _require_columns(found, text or _NO_FIELD, wanted, how)
-    named = _Named(Fields(text or _NO_FIELD, id, label), text is not None, kind is Format.XLSX)
+    named = _NamedFields(Fields(text or _NO_FIELD, id, label), text is not None, kind is Format.XLSX)
     unread: _Fault | None = None
     with closing(file_chunks(path, kind, [], **how)) as chunks:
         for number, row in enumerate(itertools.chain.from_iterable(map(rows_of, chunks)), start=1):
@@ -307,7 +308,7 @@ def _sheet(path: Path, named: str | None) -> Sheet | None:
 
 
 @dataclass(slots=True)
-class _Named:
+class _NamedFields:
     """The check of a row by the fields that were named. Its text is checked as a value of a column."""
 
     fields: Fields

@@ -10,9 +10,8 @@ They are computed from the tokens of `tokenize`. So a text and its tokens, joine
 ratio alone:
 
 * A *character* is any character that is not whitespace. A *word* is a token with a letter, clitics joined again ("did
-n't"
-  and "didn't" are one word). A *sentence* ends at a run of the tokens . ! ? and the ellipsis, if there was a word since
-  the previous sentence. Words after the last run are a sentence, too.
+  n't" and "didn't" are one word). A *sentence* ends at a run of the tokens . ! ? and the ellipsis, if there was a word
+  since the previous sentence. Words after the last run are a sentence, too.
 * Lengths: characters, words, sentences, characters per word, words per sentence, the longest word.
 * Shares of characters: letters, upper case, digits, others. Whitespace is the share of *all* characters.
 * Shares of words: short (3 letters or fewer), long (7 or more), capitalised, all in capitals (2 letters or more), with

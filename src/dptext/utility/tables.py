@@ -11,7 +11,8 @@ and `label_only (medoid)`, which spend the whole budget on the label, and `candi
 private text.
 
 The row `limit` is a measurement and no way to release anything: the largest mean cosine of any mechanism that replaces
-each record by one of the public texts at this epsilon and delta 0, solved on the originals themselves (MATHS 10).
+each record by one of the public texts at this epsilon and delta 0, solved on the originals themselves (derivations,
+"Best envelope").
 """
 
 import math

@@ -1,4 +1,5 @@
-"""Bounds: the oracles of MATHS 7 and 3.3, naive versions, coverage on mechanisms of known epsilon, planted faults."""
+"""Bounds: derivations, "Clopper-Pearson bounds" and "Two rates" and "Accuracy of an attack", naive versions, coverage
+on mechanisms of known epsilon, planted faults."""
 
 from __future__ import annotations
 
@@ -287,7 +288,7 @@ class TestRenyi:
 
 class TestReconstruction:
     def test_oracle(self) -> None:
-        assert round(reconstruction_bound(5.0, 1000), 3) == 0.129  # MATHS 7
+        assert round(reconstruction_bound(5.0, 1000), 3) == 0.129  # derivations, "Reconstruction"
 
     @settings(deadline=None)
     @given(st.floats(0, 50), st.integers(1, 10**6), st.integers(1, 100))

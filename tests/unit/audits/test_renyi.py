@@ -268,7 +268,7 @@ def test_the_default_is_near_the_truth(draw: Callable[..., Pair], dim: int, squa
 def test_the_default_sees_what_has_equal_means() -> None:
     first, second = bimodal(10_000)
     truth = bimodal_truth()
-    assert truth == pytest.approx(0.61, abs=0.01)  # MATHS 3.4
+    assert truth == pytest.approx(0.61, abs=0.01)  # derivations, "Estimators of divergence"
     assert gaussian(first, second, (2.0,))[0] < 0.1
     assert cross_fit(first, second, model=RatioModel.LOGISTIC, folds=5, seed=0).divergence((2.0,))[0] < 0.1
     assert cross_fit(first, second, model=RatioModel.MLP, folds=5, seed=0).divergence((2.0,))[0] == pytest.approx(

@@ -17,7 +17,7 @@ from dptext.audits.sensitivity.claims import (
     variance_table,
 )
 from dptext.audits.sensitivity.simulation import PUBLISHED_LAWS, Normal, Uniform, replay, simulate, violating_pairs
-from dptext.cli.audit import sensitivity as audit_sensitivity
+from dptext.cli.audit import sensitivity
 from dptext.cli.grouped import spread
 from dptext.errors import ConfigError
 from dptext.privacy.curves import gaussian_delta
@@ -27,7 +27,7 @@ from dptext.sampling.clipping import Norm
 UNIFORM, PAPER, TIGHT = PUBLISHED_LAWS
 LITERAL = Normal(math.sqrt(0.1))  # "variance 0.1 C" read literally, at C = 1
 
-# MATHS 5, last column: what the authors' code prints, in %.
+# What the authors' code prints, in %: uniform, normal sd 0.1 C.
 AUTHORS = {
     1: (0, 0),
     2: (13.38, 0),
@@ -41,7 +41,7 @@ AUTHORS = {
     24: (100, 96.0),
     32: (100, 99.99),
 }
-# MATHS 5: estimates from 200,000 pairs, in %: uniform, normal sd 0.1 C, normal sd sqrt(0.1) C.
+# Estimates from 200,000 pairs, in %: uniform, normal sd 0.1 C, normal sd sqrt(0.1) C (derivations, "Violating pairs").
 ESTIMATES = {
     2: (13.57, 0, 0.264),
     3: (37.83, 0, 3.26),
@@ -283,13 +283,13 @@ def test_the_counterexample_in_two_dimensions(clip_norm) -> None:
 # ------------------------------------------------------------------ what variances mean
 
 
-# MATHS 2.3, C = 1: scale, claimed epsilon, true epsilon for n = 32..1024, analytic, classical, rho.
+# C = 1 (derivations, "Variances of ADePT"): scale, claimed epsilon, true epsilon for n = 32..1024, analytic, classical,
+# rho.
 VARIANCES = {
     0.25: (".354", "5.66", ("32.0", "45.3", "64.0", "90.5", "128", "181"), "24.38", "19.38", "8.00"),
     0.5: (".500", "4.00", ("22.6", "32.0", "45.3", "64.0", "90.5", "128"), "15.46", "13.70", "4.00"),
     0.6: (".548", "3.65", ("20.7", "29.2", "41.3", "58.4", "82.6", "117"), "13.76", "12.51", "3.33"),
     0.75: (".612", "3.27", ("18.5", "26.1", "37.0", "52.3", "73.9", "105"), "11.95", "11.19", "2.67"),
-    # printed there as 11.06; it is 11.0548 (next test)
     0.85: (".652", "3.07", ("17.4", "24.5", "34.7", "49.1", "69.4", "98.2"), "11.05", "10.51", "2.35"),
     1.0: (".707", "2.83", ("16.0", "22.6", "32.0", "45.3", "64.0", "90.5"), "10.00", "9.69", "2.00"),
 }
@@ -349,7 +349,7 @@ def test_epsilon_scales_as_c_for_laplace_noise_and_clipping_in_l1_needs_no_root(
 
 
 def test_where_the_classical_formula_fails() -> None:
-    # MATHS 2.3
+    # derivations, "Classical Gaussian"
     for delta, limit in ((1e-3, 7.46), (1e-5, 8.42), (1e-6, 8.78), (1e-9, 9.62)):
         found = classical_limit(delta)
         assert round(found, 2) == limit
@@ -362,7 +362,7 @@ def test_where_the_classical_formula_fails() -> None:
     assert true_gaussian_epsilon(euclidean, 8.41, delta=1e-5) < 8.41
     assert true_gaussian_epsilon(euclidean, 8.43, delta=1e-5) > 8.43
     assert claims.classical_epsilon(classical_sigma(3.0, 1e-5, sensitivity=2.0), 1e-5, sensitivity=2.0) == 3.0
-    # MATHS 7: nominal 50 has delta .586 at epsilon 50
+    # nominal 50 has delta .586 at epsilon 50
     assert gaussian_delta(classical_sigma(50.0, 1e-5, sensitivity=1.0), 50.0) == pytest.approx(0.586, abs=5e-4)
 
 
@@ -473,7 +473,7 @@ def command(**options) -> int:
         "figure": None,
         "as_json": False,
     }
-    return spread(audit_sensitivity.sensitivity)(**(defaults | options))
+    return spread(sensitivity.sensitivity)(**(defaults | options))
 
 
 @pytest.mark.parametrize(
@@ -652,7 +652,7 @@ def test_options_that_cannot_be_used(options) -> None:
 
 
 def test_lists_of_dims() -> None:
-    assert audit_sensitivity._dims("1:3, 2,64") == (1, 2, 3, 64)
+    assert sensitivity._dims("1:3, 2,64") == (1, 2, 3, 64)
 
 
 def test_a_figure_of_the_simulation(tmp_path, capsys) -> None:

@@ -12,7 +12,7 @@ from dptext.compare.experiment import Experiment, parse_experiment
 from dptext.compare.folder import ExperimentFolder
 from dptext.compare.grid import plan_cells
 from dptext.compare.pooled import GAP, with_gaps
-from dptext.compare.recommend import Asked, recommend
+from dptext.compare.recommend import Asked, recommendations
 from dptext.compare.report import markdown, read_results
 from dptext.compare.report.frontier import frontiers
 from dptext.compare.report.page import metric_tables, write_page
@@ -268,7 +268,7 @@ def test_the_answer_tells_one_epsilon_from_the_other(mixed: Results, tmp_path: P
     assert "epsilon 1 for the whole corpus" in said[-1]
     assert not any("prototypes" in sentence or "whole corpus" in sentence for sentence in said[:-1])
     asked = Asked(Unit.DOCUMENT, 20.0, 1e-5, "classification")
-    for answer in recommend(mixed.rows, asked):  # they answer no single text
+    for answer in recommendations(mixed.rows, asked):  # they answer no single text
         assert not {v.row.kind for v in (*answer.qualified, *answer.rejected)} & {"prototypes", "votes"}
     page = tmp_path / "page.html"
     write_page(tmp_path / "mixed", page)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from compared import experiment, words, write_texts
-from dptext.compare import cells as fits
+from dptext.compare import cells
 from dptext.compare.cell_run import Outcome, run_cell
 from dptext.compare.cells import Lens, SharedFits
 from dptext.compare.corpora import load_corpus
@@ -100,7 +100,7 @@ def test_samples_are_made_of_public_texts_that_no_mechanism_has_seen(
     found = outcome(texts, vectors, "nearest", **changes)
     assert len(found.samples) == 4
     assert not any(released == original for original, released in found.samples)
-    monkeypatch.setattr(fits, "HELD_OUT_FROM", 1000)  # too few public records: then they are in the pool
+    monkeypatch.setattr(cells, "HELD_OUT_FROM", 1000)  # too few public records: then they are in the pool
     assert all(released == original for original, released in outcome(texts, vectors, "nearest", **changes).samples)
 
 

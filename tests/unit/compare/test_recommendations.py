@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from dptext.compare.folder import read_measured
-from dptext.compare.recommend import TASKS, Asked, Recommendation, reduced
-from dptext.compare.recommend import recommend as recommend_rows
+from dptext.compare.recommend import TASKS, Asked, Recommendation, recommendations, reduced
 from dptext.compare.stored import MeasuredTable
 from dptext.errors import ConfigError
 from dptext.privacy.guarantee import Unit
@@ -65,7 +64,7 @@ def table(lines: list[dict[str, Any]], **about: Any) -> MeasuredTable:
 
 
 def recommend(lines: list[dict[str, Any]], asked: Asked) -> list[Recommendation]:
-    return recommend_rows(table(lines).rows, asked)
+    return recommendations(table(lines).rows, asked)
 
 
 def answer(*lines: dict[str, Any], asked: Asked = ASKED) -> Recommendation:
@@ -109,7 +108,7 @@ def test_a_refuted_claim_is_never_recommended() -> None:
     found = answer(*rows("x", (0.5, 0.6)), survived, *rows("x", (0.5, 0.6), trial=1), {**line, "trial": 1})
     assert "its claim is refuted by the audit distinguish" in why(found)
     small = reduced(table([*REFERENCES, *rows("x", (0.5, 0.6)), line]))
-    (found,) = recommend_rows(small.rows, ASKED)
+    (found,) = recommendations(small.rows, ASKED)
     assert "refuted" in why(found)
 
 
@@ -231,7 +230,7 @@ def test_the_small_table_gives_the_same_answer(tmp_path: Path) -> None:
     read = read_measured(path)
     assert read.about.name == "made up"
     assert len(read.rows) == len(lines) - 1
-    (found,) = recommend_rows(read.rows, ASKED)
+    (found,) = recommendations(read.rows, ASKED)
     assert names(found) == ["x"]
     for broken in ("{}", "[1]", "no", json.dumps({"about": ABOUT, "rows": [{"corpus": "x"}]})):
         path.write_text(broken, "utf-8")
@@ -243,9 +242,9 @@ def test_the_table_of_the_package_is_measured_and_answers() -> None:
     found = read_measured(None)
     assert "digest" not in found.about.model_dump_json()
     assert found.about.cells.left == 0
-    assert any(each.qualified for each in recommend_rows(found.rows, Asked(Unit.DOCUMENT, 10.0, 1e-3, "meaning")))
+    assert any(each.qualified for each in recommendations(found.rows, Asked(Unit.DOCUMENT, 10.0, 1e-3, "meaning")))
     for task in TASKS:
-        for each in recommend_rows(found.rows, Asked(Unit.DOCUMENT, 10.0, 1e-3, task)):
+        for each in recommendations(found.rows, Asked(Unit.DOCUMENT, 10.0, 1e-3, task)):
             for verdict in each.qualified:
                 row = verdict.row
                 assert row.basis in ("proven", "conditional")

@@ -8,7 +8,7 @@ import pytest
 from ledger_tools import Raw, fresh, opened, request
 
 from dptext.errors import BudgetExceededError, ConfigError, PrivacyError
-from dptext.ledger import statements as rows
+from dptext.ledger import statements
 from dptext.ledger.books import Ledger
 from dptext.ledger.requests import Request, Terms
 from dptext.privacy.events import GaussianEvent, TopKEvent
@@ -125,9 +125,9 @@ def test_a_key_that_another_used_while_this_one_waited(
     name = opened(ledger, whole, by_subject=True)
     first = ledger.charge(name, request(1.0, kind="x"), key="run", subjects=subjects)
     before = raw.dump()
-    locked = rows.locked_account
+    locked = statements.locked_account
     monkeypatch.setattr(
-        rows,
+        statements,
         "locked_account",
         lambda *args, **more: SimpleNamespace(**{**locked(*args, **more)._mapping, "previous_id": None}),
     )

@@ -18,7 +18,7 @@ import dptext.neural  # noqa: E402
 from dptext import audits  # noqa: E402
 from dptext.errors import ConfigError, IncomparableError, MissingExtraError  # noqa: E402
 from dptext.mechanism import HasDistribution, HasLatent, settings  # noqa: E402
-from dptext.mechanisms.adept import sound as adept  # noqa: E402
+from dptext.mechanisms.adept import sound  # noqa: E402
 from dptext.mechanisms.adept.sound import PUBLIC_MODEL, Adept, AdeptCodebook, AdeptNoise  # noqa: E402
 from dptext.privacy.events import PureEvent  # noqa: E402
 from dptext.privacy.guarantee import Basis, Relation, Trust, Unit  # noqa: E402
@@ -317,13 +317,13 @@ def test_another_epsilon_trains_another_decoder() -> None:
 
 def test_training_noise_is_brought_back_into_the_ball() -> None:
     small = spec("laplace_l2", epsilon=0.1, clip_norm=0.5)
-    noise = adept._training_noise(small, 0)
+    noise = sound._training_noise(small, 0)
     latents = np.random.default_rng(0).normal(size=(50, 4))
     first, second = noise(latents), noise(latents)
     assert np.linalg.norm(first, axis=1).max() <= 0.5
     assert np.linalg.norm(first, axis=1).min() > 0.49  # the noise is far larger than the ball
     assert not (first == second).any()
-    assert (adept._training_noise(small, 0)(latents) == first).all()
+    assert (sound._training_noise(small, 0)(latents) == first).all()
 
 
 def test_the_codebook_is_trained_without_noise(monkeypatch: pytest.MonkeyPatch) -> None:

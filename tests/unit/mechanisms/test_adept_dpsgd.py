@@ -104,7 +104,7 @@ def test_the_release_is_audited(fitted):
 
 @pytest.mark.slow  # tests/unit/privacy has the accounting of trainings
 def test_replace_one_costs_more_than_opacus_would_say():
-    """MATHS 2.5: q = .01, sigma = 1, 1,000 steps, delta = 1e-5: 2.84 for replace one, 1.83 for add or remove."""
+    """derivations, "Training and release": q = .01, sigma = 1, 1,000 steps, delta = 1e-5."""
     spec = replace(TINY, noise_multiplier=1.0, sampling_rate=0.01, steps=1000, epsilon=3.0)
     training, both = spec.training_guarantee(), spec.guarantee()
     assert training.epsilon == pytest.approx(2.84, abs=0.01)

@@ -119,7 +119,7 @@ def test_statements() -> None:
 
 
 def test_the_documents_epsilon_is_that_of_the_range() -> None:
-    """MATHS 4: epsilon 10, 16 sentences, 5,000 candidates: 48.5 where group privacy says 160."""
+    """derivations, "Depths and sums": epsilon 10, 16 sentences, 5,000 candidates: 48.5 where group privacy says 160."""
     deep = DeepCandidate(10.0, utility="lowest", candidates=5000, max_sentences=16)
     found = deep.guarantee(Unit.DOCUMENT)
     assert found.epsilon == pytest.approx(48.5, abs=0.05)

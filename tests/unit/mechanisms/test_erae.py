@@ -78,13 +78,13 @@ def test_the_promise() -> None:
         assert found.epsilon == pytest.approx(240.0, rel=1e-6)
         assert found.epsilon <= 240.0 * (1 + 1e-12)
         assert (found.unit, found.basis, found.reveals) == (Unit.DOCUMENT, Basis.CONDITIONAL, ())
-    assert ErAe(6.0).guarantee(delta=1e-5).epsilon < 90  # pure 120; MATHS 1.4 has 53.7 for 20,000 words and k = 5
+    assert ErAe(6.0).guarantee(delta=1e-5).epsilon < 90  # pure 120; 53.7 for 20,000 words and k = 5
     with pytest.raises(IncomparableError):
         ErAe(12.0).guarantee(Unit.TOKEN)
 
 
 def test_the_table_of_top_k() -> None:
-    """MATHS 1.4: 20,000 options, k = 5, 20 words, delta 1e-5."""
+    """derivations, "Top-k randomized response": 20,000 options, k = 5, 20 words, delta 1e-5."""
     for token, document in ((4.0, 16.0), (6.0, 53.7), (8.0, 143.0)):
         spec = ErAe(token, choice="top_k_rr", k=5, max_words=19_999)
         assert spec.guarantee(delta=1e-5).epsilon == pytest.approx(document, rel=0.01)
@@ -233,7 +233,7 @@ def costs_of(p: torch.Tensor, wanted: int, drawn: torch.Tensor, vectors: torch.T
 
 @pytest.mark.parametrize("n", [7, 300])
 def test_losses_and_their_gradients_are_those_of_the_formulas(n: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Position by position, over several blocks: the authors' code rewards other words (MATHS 1.6)."""
+    """Position by position, over several blocks: the authors' code rewards other words."""
     monkeypatch.setattr(training, "ROWS_AT_ONCE", 64)
     source = np.random.default_rng(0)
     raw = source.normal(size=(12, 4))

@@ -33,8 +33,8 @@ RECORDS = sample_records(60)
 
 SURE = 1 - 1e-6
 
-#: MATHS 2.3 at C = 1: variance, b, claimed 2C/b, true in 32, 64, 128, 256, 512, 1024 dimensions, analytic Gaussian at
-#: delta 1e-5, what the classical formula says, and the analytic Gaussian at C = 5.
+#: C = 1 (derivations, "Variances of ADePT"): variance, b, claimed 2C/b, true in 32, 64, 128, 256, 512, 1024 dimensions,
+#: analytic Gaussian at delta 1e-5, what the classical formula says, and the analytic Gaussian at C = 5.
 TABLE = [
     (0.25, 0.354, 5.66, (32.0, 45.3, 64.0, 90.5, 128, 181), 24.38, 19.38, 284),
     (0.5, 0.500, 4.00, (22.6, 32.0, 45.3, 64.0, 90.5, 128), 15.46, 13.70, 159),

@@ -22,7 +22,7 @@ from dptext.registry import SPECS
 from dptext.sampling import exponential
 from dptext.sampling.exponential import LEAST_DISTANCE
 from dptext.sampling.randomness import secure, seeded
-from dptext.text import tokens as text
+from dptext.text import tokens
 from dptext.text.records import Record
 from dptext.text.tokens import tokenize
 from vectors import WORDS, sentences
@@ -71,14 +71,14 @@ def test_a_seam_is_there_exactly_where_it_works(vectors: Path, noise: str) -> No
 
 
 def test_what_is_revealed_has_a_function_for_each_name(vectors: Path) -> None:
-    assert set(REVEALS) == {"the number of tokens", "the line structure"} < set(text.REVEALED)
+    assert set(REVEALS) == {"the number of tokens", "the line structure"} < set(tokens.REVEALED)
     assert set(REVEALS) < set(PrivatePhrases(1.0).guarantee().reveals)
-    shown = {name: function("It's fine.\n\nBye") for name, function in text.REVEALED.items() if name in REVEALS}
+    shown = {name: function("It's fine.\n\nBye") for name, function in tokens.REVEALED.items() if name in REVEALS}
     assert shown == {"the number of tokens": 5, "the line structure": (4, 0, 1)}
     # an output has what its input reveals
     for words in ("", "\n", "Zebra didn't!\n\nbababa", " \t\r\n x"):
         output = fit(vectors).privatize([one(words)], seeded(0))[0].output
-        assert all(text.REVEALED[name](output) == text.REVEALED[name](words) for name in REVEALS)
+        assert all(tokens.REVEALED[name](output) == tokens.REVEALED[name](words) for name in REVEALS)
 
 
 def test_tiny_specs_cover_every_way_of_working_and_fit_in_seconds() -> None:

@@ -26,7 +26,7 @@ from dptext.mechanisms.candidates.rankers import load_ranker  # noqa: E402
 from dptext.neural.adept import Decoding, load_autoencoder, load_fitted  # noqa: E402
 from dptext.neural.adept.model import FORMAT, VERSION, AnnotatedModel, checksum  # noqa: E402
 from dptext.neural.adept.model import PUBLIC as ON_PUBLIC  # noqa: E402
-from dptext.runs import specs as config  # noqa: E402
+from dptext.runs import specs  # noqa: E402
 from dptext.runs.models import load_model, save_model  # noqa: E402
 from dptext.sampling.envelope import EnvelopeResponse, top_k_envelope  # noqa: E402
 from dptext.sampling.randomness import seeded  # noqa: E402
@@ -179,7 +179,7 @@ def test_digests_tell_models_apart(fitted) -> None:
 
 @pytest.mark.parametrize("kind", ["adept", "published_adept"])
 def test_the_mechanisms_are_known_to_the_configuration(kind: str) -> None:
-    assert kind in config.SPECS
+    assert kind in specs.SPECS
 
 
 @pytest.mark.parametrize("i", range(3))

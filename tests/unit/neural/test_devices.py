@@ -23,7 +23,7 @@ from dptext.mechanisms.candidates.label_only import LabelOnly  # noqa: E402
 from dptext.mechanisms.embedded import Embedded  # noqa: E402
 from dptext.neural.adept import fitting, load_autoencoder  # noqa: E402
 from dptext.neural.adept.model import WEIGHTS_FILE  # noqa: E402
-from dptext.runs import models as config  # noqa: E402
+from dptext.runs import models  # noqa: E402
 from dptext.runs.models import MODEL_FILE, load_model, save_model  # noqa: E402
 from dptext.sampling.randomness import seeded  # noqa: E402
 from dptext.text.samples import SAMPLE_LABELS, sample_records  # noqa: E402
@@ -111,7 +111,7 @@ def test_what_was_saved_is_still_compared(tmp_path: Path) -> None:
     content = json.loads(good)
     del content["sha256"]
     content["digests"]["model"] = "0" * 64
-    path.write_text(json.dumps({**content, "sha256": config._seal(content)}), "utf-8")
+    path.write_text(json.dumps({**content, "sha256": models._seal(content)}), "utf-8")
     with pytest.raises(ConfigError, match="digest 'model'"):
         load_model(tmp_path / "model", device="cpu")
     path.write_text(good, "utf-8")
@@ -123,11 +123,11 @@ def test_what_was_saved_is_still_compared(tmp_path: Path) -> None:
 
 def test_a_mechanism_within_another_moves_too() -> None:
     outer = settings(Embedded(replace(SPECS[0], device="meta"), device="meta"))
-    moved = config.on_device("cpu", outer)
+    moved = models.on_device("cpu", outer)
     assert moved["device"] == moved["mechanism"]["device"] == "cpu"
     assert outer["device"] == outer["mechanism"]["device"] == "meta"
     plain = settings(LabelOnly(epsilon=1.0, labels=SAMPLE_LABELS))
-    assert config.on_device("cpu", plain) == plain
+    assert models.on_device("cpu", plain) == plain
 
 
 def test_a_model_without_a_network_computes_on_the_cpu(tmp_path: Path) -> None:

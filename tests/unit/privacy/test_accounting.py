@@ -31,7 +31,7 @@ from examples import fewest_examples
 S, K = 20_000, 5
 
 
-# ---------------------------------------------------------------- oracle numbers (MATHS 1.3, 1.4, 2.3, 2.6, 8)
+# ---------------------------------------------------------------- numbers of docs/reference/derivations.md
 
 
 @pytest.mark.parametrize(
@@ -488,7 +488,7 @@ def test_two_sets_lose_no_more_than_what_stands_for_them(set_choice) -> None:
 
 
 def test_two_sets_compose_to_less_with_a_delta() -> None:
-    # MATHS 1.4 has 53.7 at 6 a word for top-k; at 9, where two sets exist with 8,000 words, it is near the pure sum.
+    # Top-k has 53.7 at 6 a word; at 8, where two sets exist with 8,000 words, it is near the pure sum.
     event = TwoSetEvent(2 * (8.0 - math.log(1599)), 5, 8000, count=20)
     assert epsilon([event]) == pytest.approx(160.0, abs=0.1)
     assert epsilon([event], 1e-5) == pytest.approx(epsilon([TopKEvent(8.0, 5, 8000, count=20)], 1e-5), abs=0.1)

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from dptext.errors import ConfigError
 from dptext.mechanisms.words.syntf import SynTf
 from dptext.mechanisms.words.word_metric import WordMetric
-from dptext.runs import files as file_runs
-from dptext.runs import streaming
+from dptext.runs import files, streaming
 from dptext.runs.certificate import certificate_path
 from dptext.runs.files import privatize_file
 from dptext.runs.plan import Plan
@@ -310,6 +309,6 @@ def test_an_input_that_lies_where_the_run_writes_is_kept(tmp_path: Path, mechani
     source = write(places[which], list(WORDS[:20]))
     before = source.read_bytes()
     with pytest.raises(ConfigError, match="to be no input"):
-        privatize_file(source, target, mechanism, plan=Plan(input_format=file_runs.Format.JSONL, force=force))
+        privatize_file(source, target, mechanism, plan=Plan(input_format=files.Format.JSONL, force=force))
     assert [path.name for path in tmp_path.iterdir()] == [source.name]
     assert source.read_bytes() == before

@@ -19,7 +19,7 @@ from dptext.errors import ConfigError
 from dptext.mechanism import Mechanism
 from dptext.mechanisms.words.baselines import PrivatePhrases
 from dptext.mechanisms.words.word_metric import WordMetric
-from dptext.runs import models as config
+from dptext.runs import models
 from dptext.runs.models import MODEL_FILE, load_model, save_model
 from dptext.sampling.randomness import seeded
 from dptext.text.records import Record
@@ -56,7 +56,7 @@ def edit(folder: Path, change: Callable[[dict], object]) -> None:
     content = json.loads(path.read_bytes())
     del content["sha256"]
     change(content)
-    content["sha256"] = config._seal(content)
+    content["sha256"] = models._seal(content)
     path.write_text(json.dumps(content), "utf-8")
 
 
@@ -272,7 +272,7 @@ def test_a_value_of_another_type_is_a_named_error(model: Path, path: str, value:
 @pytest.mark.parametrize("content", ["[" * 100_000, '{"settings":' * 100_000, '{"schema": ' + "9" * 5000 + "}"])
 def test_deep_or_endless_json_is_a_named_error(model: Path, content: str) -> None:
     (model / MODEL_FILE).write_text(content, "utf-8")
-    for read in (load_model, config.model_spec):
+    for read in (load_model, models.model_spec):
         with pytest.raises(ConfigError, match=r"model\.json is not a JSON file"):
             read(model)
 

@@ -13,8 +13,7 @@ from dptext.mechanism import compared, seen
 from dptext.mechanisms.words.baselines import PrivatePhrases
 from dptext.mechanisms.words.word_metric import WordMetric
 from dptext.privacy.guarantee import Basis, Unit
-from dptext.runs import files as file_runs
-from dptext.runs import streaming, unfinished
+from dptext.runs import files, streaming, unfinished
 from dptext.runs.certificate import Certificate, certificate_path
 from dptext.runs.files import privatize_file
 from dptext.runs.plan import Plan
@@ -200,13 +199,13 @@ def test_a_run_that_begins_at_the_same_moment_is_left_alone(
     tmp_path: Path, source: Path, mechanism, monkeypatch
 ) -> None:
     part = tmp_path / ".out.jsonl.part"
-    fingerprint = file_runs.fingerprint
+    fingerprint = files.fingerprint
 
     def meanwhile(path: Path, key: str) -> str:
         part.write_text("another run's", "utf-8")
         return fingerprint(path, key)
 
-    monkeypatch.setattr(file_runs, "fingerprint", meanwhile)
+    monkeypatch.setattr(files, "fingerprint", meanwhile)
     with pytest.raises(ConfigError, match="Cannot write"):
         privatize_file(source, tmp_path / "out.jsonl", mechanism)
     assert part.read_text("utf-8") == "another run's"
@@ -393,7 +392,7 @@ def test_a_planted_writer_that_drops_vectors_is_caught(
     tmp_path: Path, source: Path, vectored, name: str, output: str, monkeypatch
 ) -> None:
     """Whether the writer loses them release by release, or the run forgets their column."""
-    whole = file_runs.open_writer
+    whole = files.open_writer
 
     class Dropping:
         def __init__(self, writer):
@@ -406,7 +405,7 @@ def test_a_planted_writer_that_drops_vectors_is_caught(
         lambda *given, **which: Dropping(whole(*given, **which)),
         lambda *given, columns, **which: whole(*given, columns=replace(columns, text=True, vector=False), **which),
     ):
-        monkeypatch.setattr(file_runs, "open_writer", planted)
+        monkeypatch.setattr(files, "open_writer", planted)
         with pytest.raises(ConfigError, match="Release 1 of the batch has"):
             privatize_file(source, tmp_path / name, vectored(output), plan=Plan(force=True))
         assert not (tmp_path / name).exists()

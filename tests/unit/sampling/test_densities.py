@@ -322,7 +322,7 @@ def test_published_laplace_reaches_the_root_of_the_dimension(dim: int) -> None:
     [(100.0, 1e-5, 300.1), (8.42, 1e-5, 8.42), (7.46, 1e-3, 7.46), (8.78, 1e-6, 8.78), (9.62, 1e-9, 9.62)],
 )
 def test_where_the_classical_formula_fails(epsilon: float, delta: float, true: float) -> None:
-    """MATHS 2.3: the claimed epsilons from which on the formula gives too little noise."""
+    """derivations, "Classical Gaussian": the claimed epsilons from which on the formula gives too little noise."""
     mechanism = published.ClassicalGaussian(epsilon, delta, 16, 3.0)
     assert mechanism.true_epsilon == pytest.approx(true, rel=1e-3)
     if epsilon < 10:

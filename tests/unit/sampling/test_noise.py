@@ -111,7 +111,7 @@ def on_grid(values: np.ndarray, grid: float) -> bool:
     return bool(np.abs(steps - np.rint(steps)).max() < 1e-4)
 
 
-SECTION_2_3 = {  # variance: claimed, then the true epsilon at n = 32, 64, ..., 1024 (MATHS 2.3)
+VARIANCES = {  # variance: claimed, then the true epsilon at n = 32, 64, ..., 1024 (derivations, "Variances of ADePT")
     0.25: (5.66, 32.0, 45.3, 64.0, 90.5, 128, 181),
     0.5: (4.00, 22.6, 32.0, 45.3, 64.0, 90.5, 128),
     0.6: (3.65, 20.7, 29.2, 41.3, 58.4, 82.6, 117),
@@ -121,9 +121,9 @@ SECTION_2_3 = {  # variance: claimed, then the true epsilon at n = 32, 64, ..., 
 }
 
 
-@pytest.mark.parametrize("variance", SECTION_2_3)
+@pytest.mark.parametrize("variance", VARIANCES)
 def test_claimed_and_true_epsilon_of_published_laplace(variance: float) -> None:
-    claimed, *true = SECTION_2_3[variance]
+    claimed, *true = VARIANCES[variance]
     b = math.sqrt(variance / 2)
     assert 2 / b == pytest.approx(claimed, abs=0.006)
     for i, epsilon in enumerate(true):
@@ -137,7 +137,7 @@ def test_claimed_and_true_epsilon_of_published_laplace(variance: float) -> None:
 )
 @pytest.mark.parametrize("dim", [1, 64])
 def test_gaussian_is_calibrated_by_the_analytic_curve(variance: float, epsilon: float, dim: int) -> None:
-    """MATHS 2.3: the epsilon of Gaussian noise of these variances at delta = 1e-5 and C = 1."""
+    """derivations, "Variances of ADePT": the epsilon of Gaussian noise of these variances at delta = 1e-5 and C = 1."""
     mechanism = float_noise.Gaussian(epsilon, 1e-5, dim, 1.0)
     assert mechanism.sigma**2 == pytest.approx(variance, rel=2e-3)
     assert float_noise.Gaussian(epsilon, 1e-5, dim, 5.0).sigma == pytest.approx(5 * mechanism.sigma, rel=1e-9)
@@ -167,7 +167,7 @@ def test_the_delta_of_gaussian_noise_includes_the_slack(dim: int, epsilon: float
         float_noise.Gaussian(epsilon, slack / 2, dim, 3.0)
 
 
-TABLE = [  # (epsilon, n): iid Laplace, L2-Laplace, analytic Gaussian at 1e-5, PrivUnit (MATHS 2.4)
+TABLE = [  # (epsilon, n): iid Laplace, L2-Laplace, analytic Gaussian at 1e-5, PrivUnit (derivations, "Noise on a ball")
     (10, 32, 9.05, 6.50, 5.66, 1.58),
     (10, 128, 36.2, 25.7, 11.3, 3.39),
     (10, 768, 217, 154, 27.7, 8.47),

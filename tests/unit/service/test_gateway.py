@@ -26,7 +26,7 @@ from dptext.runs.payment import Payment
 from dptext.runs.synthesized import Synthesized
 from dptext.runs.verification import verify
 from dptext.service import worker
-from dptext.service.answers import Answers, Attempt
+from dptext.service.answers import Attempt, StoredAnswers
 from dptext.service.keys import SCOPES
 from dptext.service.store import ANSWERS, EVENTS, JOBS, KEYS, Event
 from gateways import Served, served
@@ -122,7 +122,7 @@ def test_a_body_of_many_faults_is_refused_at_the_first(fresh: Served) -> None:
 
 def test_an_attempt_whose_time_is_over_is_still_seen(fresh: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     """Else a model that takes longer than the lease would never answer: each retry would throw away the one before."""
-    store, begin, begun, other = Attempt.store, Answers.attempt, [], []
+    store, begin, begun, other = Attempt.store, StoredAnswers.attempt, [], []
 
     def noted(self, *given):
         begun.append(given)
@@ -134,7 +134,7 @@ def test_an_attempt_whose_time_is_over_is_still_seen(fresh: Served, monkeypatch:
             other.append(fresh.gate.answers.attempt(*begun[0]))
         return store(self, *given)
 
-    monkeypatch.setattr(Answers, "attempt", noted)
+    monkeypatch.setattr(StoredAnswers, "attempt", noted)
     monkeypatch.setattr(Attempt, "store", slow)
     first = fresh.privatize(FEW)
     assert first.status_code == 200

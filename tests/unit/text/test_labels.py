@@ -33,7 +33,7 @@ from dptext.runs.streaming import limited, release
 from dptext.sampling.randomness import seeded
 from dptext.synthesis.space import units_of
 from dptext.text.batches import Batch
-from dptext.text.column_types import array, label_type, number
+from dptext.text.column_types import array, as_number, label_type
 from dptext.text.formats import name_of, spelled
 from dptext.text.labels import matched, meaning
 from dptext.text.reading import OnError, as_records, read_records
@@ -384,7 +384,7 @@ def test_a_label_that_is_no_value_of_its_column_is_refused_and_not_shown() -> No
 @pytest.mark.parametrize("kind", ["int64", "double", "bool"])
 def test_a_label_that_is_no_number_is_not_shown(kind: str) -> None:
     with pytest.raises(DataError, match="not of its column's type") as caught:
-        number(UNTOLD, kind)
+        as_number(UNTOLD, kind)
     assert UNTOLD not in "".join(traceback.format_exception(caught.value))
     assert caught.value.__context__ is None
 

@@ -23,7 +23,7 @@ import pytest
 from compared import experiment
 from dptext.compare.experiment import parse_experiment, read_experiment
 from dptext.compare.folder import read_json, read_measured
-from dptext.compare.recommend import Asked, Recommendation, recommend, reduced
+from dptext.compare.recommend import Asked, Recommendation, recommendations, reduced
 from dptext.compare.report import read_results
 from dptext.compare.stored import MeasuredTable
 from dptext.embeddings.npy import read_array
@@ -34,7 +34,7 @@ from dptext.mechanisms.candidates.label_only import LabelOnly
 from dptext.mechanisms.sentences.truncation import Truncation
 from dptext.mechanisms.words.word_metric import WordMetric
 from dptext.privacy.guarantee import Unit
-from dptext.runs import models as config
+from dptext.runs import models
 from dptext.runs.files import privatize_file
 from dptext.runs.models import MODEL_FILE, load_model, model_spec, save_model
 from dptext.runs.plan import Plan
@@ -113,7 +113,7 @@ def test_a_mechanism_within_a_mechanism_within_another_is_refused() -> None:
     for _ in range(5000):
         nested = {"kind": "embedded", "mechanism": nested}
     with pytest.raises(ConfigError, match="settings of another"):
-        config.spec_from_settings(nested)
+        models.spec_from_settings(nested)
 
 
 def test_a_path_that_is_none_is_refused(tmp_path: Path, vectors: Path) -> None:
@@ -165,8 +165,8 @@ def seal(folder: Path) -> None:
     """Make the model whole again, as somebody who means it would."""
     model = json.loads((folder / MODEL_FILE).read_bytes())
     del model["sha256"]
-    model["files"] = {name: config.sha256_of(folder / name) for name in model["files"]}
-    (folder / MODEL_FILE).write_text(json.dumps({**model, "sha256": config._seal(model)}), "utf-8")
+    model["files"] = {name: models.sha256_of(folder / name) for name in model["files"]}
+    (folder / MODEL_FILE).write_text(json.dumps({**model, "sha256": models._seal(model)}), "utf-8")
 
 
 def test_a_model_of_malformed_files_is_refused(saved: Path) -> None:
@@ -225,7 +225,7 @@ def test_a_table_of_results_is_refused(tmp_path: Path, name: str) -> None:
 
 def recommended(table: MeasuredTable) -> list[Recommendation]:
     reduced(table)
-    return recommend(table.rows, ASKED)
+    return recommendations(table.rows, ASKED)
 
 
 def test_rows_of_malformed_values_are_refused(tmp_path: Path) -> None:

@@ -360,7 +360,7 @@ def test_a_page_that_two_readers_read_in_two_ways_is_as_long_as_the_longer(
 @pytest.mark.parametrize(("codec", "own"), [(5, {}), (3, {}), (1, {3: (5, 4)}), (0, {4: (5, 4)})])
 def test_delta_pages_of_old_codecs_and_levels_are_refused(codec: int, own: dict[int, tuple[int, int]]) -> None:
     fields = {1: (5, 1), 2: (5, 7), 3: (5, 3), 4: (5, 3), **own}
-    page = parquet_pages._Page(0, 0, 10, 10, 1, 7, fields)
+    page = parquet_pages._PageHeader(0, 0, 10, 10, 1, 7, fields)
     with pytest.raises(parquet_pages.UnreadableError, match="old Parquet"):
         parquet_pages._delta_texts(io.BufferedReader(io.BytesIO(bytes(10))), page, codec, 1)
 

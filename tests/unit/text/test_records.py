@@ -25,8 +25,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dptext.errors import BrokenFileError, ConfigError, DataError, MissingExtraError
-from dptext.text import files
-from dptext.text import writers as module
+from dptext.text import files, writers
 from dptext.text.columns import Columns
 from dptext.text.files import create_private
 from dptext.text.formats import READ_ONLY, Format, detect_format, is_compressed
@@ -343,6 +342,20 @@ def test_default_ids_count_the_records_that_were_read() -> None:
     got = read(rows, on_error=OnError.SKIP, on_skip=lambda number, _: skipped.append(number))
     assert [(record.id, record.text) for record in got] == [("0", "a"), ("1", "b"), ("2", "c")]
     assert skipped == [2, 4]
+
+
+@pytest.mark.parametrize("in_memory", [True, False])
+def test_on_error_is_also_a_plain_string(tmp_path: Path, *, in_memory: bool) -> None:
+    """A string that says stop skips nothing, and a string that says neither is refused."""
+    rows = [{"text": "a"}, {"text": 1}]
+    path = tmp_path / "a.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    source: Any = rows if in_memory else path
+    with pytest.raises(DataError, match="record 2"):
+        list(read_records(source, on_error="stop"))  # type: ignore[arg-type]
+    assert [record.text for record in read_records(source, on_error="skip")] == ["a"]  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="on_error"):
+        read_records(source, on_error="halt")  # type: ignore[arg-type]
 
 
 def test_skipping_needs_no_callback() -> None:
@@ -1393,7 +1406,7 @@ def test_vectors_count_towards_the_size_of_a_batch(tmp_path: Path, monkeypatch: 
         return int(pq.ParquetFile(path).num_row_groups)
 
     assert groups(100) == 1
-    monkeypatch.setattr(module, "BLOCK_CHARACTERS", 32_000)
+    monkeypatch.setattr(writers, "BLOCK_CHARACTERS", 32_000)
     assert groups(101) == 3
     assert groups(1000) == 30
 

@@ -77,9 +77,9 @@ def line_epsilon(intercept: float, slope: float, *, delta: float) -> float:
 def direct(alphas: Sequence[float], divergences: Sequence[float], *, delta: float) -> Direct:
     """Return min over tested orders of D + ln((a-1)/a) - (ln delta + ln a)/(a-1), at least 0.
 
-    The formula is of Canonne, Kamath and Steinke 2020 (MATHS 3.3). Orders rise from above 1; divergences may be
-    infinite, and count as 0 if below 0. A true divergence of 0 at one order means two equal distributions, but an
-    estimated divergence of 0 does not: epsilon is 0 only if all divergences are.
+    The formula is of Canonne, Kamath and Steinke 2020 (derivations, "Epsilon from divergences"). Orders rise from above
+    1; divergences may be infinite, and count as 0 if below 0. A true divergence of 0 at one order means two equal
+    distributions, but an estimated divergence of 0 does not: epsilon is 0 only if all divergences are.
     """
     orders, curve = _checked(alphas, divergences, delta)
     if (curve <= 0).all():
@@ -119,9 +119,9 @@ def _above(orders: Floats, curve: Floats, slope: float) -> tuple[float, float]:
 def paper_line(alphas: Sequence[float], divergences: Sequence[float], *, delta: float) -> Line:
     """Return the published line: through Kneedle's knee and the next point, lifted by 0.1, from at least two orders.
 
-    Nothing puts the line above the curve (MATHS 3.3); `is_above` says whether it is. Where Kneedle finds no knee, as on
-    a straight line, the first point is taken: the publication leaves this case open. An infinite divergence gives an
-    infinite epsilon.
+    Nothing puts the line above the curve (derivations, "Epsilon from divergences"); `is_above` says whether it is.
+    Where Kneedle finds no knee, as on a straight line, the first point is taken: the publication leaves this case open.
+    An infinite divergence gives an infinite epsilon.
     """
     orders, curve = _checked(alphas, divergences, delta)
     if len(orders) < 2:
@@ -206,8 +206,9 @@ def certify(
     Each set, `(n, d)` and `(m, d)`, is cut into three. The first third trains scores. The second third chooses an event
     for each direction: the score and the threshold that bound D_2 best there. The last third is counted. An event turns
     the vectors into one bit, whose divergence is no larger than the vectors', and Clopper-Pearson bounds its two rates
-    (MATHS 3.4, 7). Two events are examined, so the error is halved. The bounds of all orders and of both directions
-    follow from the same two rates. Samples or orders that cannot be used, or no models, raise ConfigError.
+    (derivations, "Clopper-Pearson bounds" and "Divergence of one event"). Two events are examined, so the error is
+    halved. The bounds of all orders and of both directions follow from the same two rates. Samples or orders that
+    cannot be used, or no models, raise ConfigError.
     """
     orders = check_alphas(alphas)
     check_samples(first, second, least=LEAST_ROWS)

@@ -8,7 +8,7 @@ from dptext._wording import markdown_table
 from dptext.audits.divergence.conversion import CLAIMS, CertifiedBound, Direct, Line
 from dptext.audits.report import Result, signature_line
 from dptext.estimates import Estimate
-from dptext.types import Floats, Json, as_json
+from dptext.types import Floats, Json, jsonable
 
 #: Names of the estimators, in the order of the table.
 PUBLISHED: Final = "kNN count ratio (published)"
@@ -58,7 +58,7 @@ class Tested(Result):
 
     def to_dict(self) -> dict[str, Json]:
         """Return JSON-able data."""
-        return {**self.estimate.to_dict(), "null": as_json(self.null), "p_value": self.p_value}
+        return {**self.estimate.to_dict(), "null": jsonable(self.null), "p_value": self.p_value}
 
 
 @dataclass(frozen=True, slots=True)

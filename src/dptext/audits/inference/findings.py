@@ -16,7 +16,7 @@ from dptext.estimates import Estimate, clopper_pearson
 from dptext.privacy.guarantee import Relation, Unit
 from dptext.sampling.bootstrap import bootstrap
 from dptext.sampling.randomness import seeded
-from dptext.types import Booleans, Floats, Integers, Json, as_json
+from dptext.types import Booleans, Floats, Integers, Json, jsonable
 
 #: Number of guesses in the second column.
 TOP_GUESSES: Final = 5
@@ -239,7 +239,7 @@ class TraitReport(InferenceReport[TraitRow]):
     def to_dict(self) -> dict[str, Json]:
         """Return JSON-able data, without anything about the records."""
         bound = self.bound
-        stated = {"epsilon_lower_bound": as_json(bound.epsilon), "delta": bound.delta, "confidence": bound.confidence}
+        stated = {"epsilon_lower_bound": jsonable(bound.epsilon), "delta": bound.delta, "confidence": bound.confidence}
         return {**Result.to_dict(self), **stated}
 
     def _said(self) -> tuple[str, str]:

@@ -83,8 +83,8 @@ def feasible(
     coordinate, so their Bhattacharyya coefficient B is the mean of (1 + |t| / 2) e^(-|t| / 2), to the power dim.
     Standard normal scores, of which the true candidate's is raised by d, have B = e^(-d^2 / 4); so d = 2 sqrt(-ln B).
     Success is the chance that fewer than j of N - 1 scores exceed d + g, with g the noise of the true score;
-    simulations agree to within .04. At one guess it takes 34, 228, 878, 1,391 candidates at epsilon 1, 5, 8, 10, and
-    not N > exp((2 + epsilon / 4)^2 / 2) as in MATHS 7, which is for a bound far below 1.
+    simulations agree to within .04. At one guess it takes 34, 228, 878, 1,391 candidates at epsilon 1, 5, 8, 10
+    in many dimensions (derivations, "Reconstruction").
 
     `epsilon` is the claimed epsilon. `tops` are numbers of guesses, of which one has to succeed too often in `trials`
     trials; `confidence` is of all of them together. None if `LARGEST_POOL` candidates do not refute the noise either;

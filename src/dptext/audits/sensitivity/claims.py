@@ -129,8 +129,8 @@ def classical_epsilon(sigma: float, delta: float, *, sensitivity: float) -> floa
 def classical_limit(delta: float) -> float:
     """Return the epsilon above which the classical formula is wrong: its noise has a delta above the stated delta.
 
-    The limit is 8.42 at delta = 1e-5 (MATHS 2.3). The search is by bisection, as the excess of the true delta changes
-    its sign once.
+    The limit is 8.42 at delta = 1e-5 (derivations, "Classical Gaussian"). The search is by bisection, as the excess of
+    the true delta changes its sign once.
     """
     constant = _classical_constant(delta)
     low, high = 1.0, 2.0
@@ -191,7 +191,10 @@ def variance_table(
     clipped: Norm | None = Norm.L2,
     delta: float = 1e-5,
 ) -> tuple[VarianceRow, ...]:
-    """Return the epsilons of ADePT's noise variances (MATHS 2.3): a row for each clipping norm and variance."""
+    """Return the epsilons of ADePT's noise variances: a row for each clipping norm and variance.
+
+    Formulas: derivations, "Variances of ADePT".
+    """
 
     def row(clip_norm: float, variance: float) -> VarianceRow:
         _validate.positive(variance=variance)

@@ -1,7 +1,7 @@
 """The white-box trial: read the privacy loss off the declared density, and check that the sampler keeps to it.
 
-A density shows losses that counting cannot show at large epsilon (MATHS 7). A million runs can count up to epsilon
-12.5; the classical Gaussian of nominal epsilon 50 has delta .586 at epsilon 50.
+A density shows losses that counting cannot show at large epsilon (derivations, "Two rates"). A million runs can count
+up to epsilon 12.5; the classical Gaussian of nominal epsilon 50 has delta .586 at epsilon 50.
 
 Does a sampler draw from its declared density? Let a release be drawn from one of two latents x and x' with equal
 chances. It comes from x with odds p(release | x) / p(release | x'). So the declared log ratio L predicts that a share

@@ -2,8 +2,8 @@
 
 An event, which is a score and a threshold, is learned on some runs and counted on others. Runs are split in three:
 scores are learned on the first part, an event for each direction is chosen on the second, and only the third is
-counted. The bound is Clopper-Pearson's on both rates, with the error divided among directions and pairs (MATHS 7;
-DP-Sniper, Bichsel et al. 2021, chooses events in the same way).
+counted. The bound is Clopper-Pearson's on both rates, with the error divided among directions and pairs (derivations,
+"Two rates"; DP-Sniper, Bichsel et al. 2021, chooses events in the same way).
 """
 
 import math

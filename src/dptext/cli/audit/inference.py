@@ -25,7 +25,7 @@ from dptext.audits.inference.trait import (
 from dptext.cli import answers, options
 from dptext.cli.answers import Lines, Printing, interval
 from dptext.cli.audit import EXIT_REFUTED
-from dptext.cli.chosen import Choice, Wanted, as_public, check_label_field, fitted_on, load_encoder
+from dptext.cli.chosen import Choice, MechanismOptions, as_public, check_label_field, fitted_on, load_encoder
 from dptext.cli.grouped import measures, promises, reads
 from dptext.cli.terminal import counted, say
 from dptext.cli.utility import NOT_PRIVATE, read_back
@@ -42,7 +42,7 @@ from dptext.types import Json
 def authorship(
     *,
     records: Annotated[Path, options.file_argument(metavar="RECORDS", help="Texts of known authors, several by each.")],
-    wanted: Wanted,
+    wanted: MechanismOptions,
     public: options.PublicOption = None,
     released: Annotated[
         Path | None, options.file_option(help="Releases of all RECORDS in their order, instead of a mechanism.")
@@ -169,7 +169,7 @@ def trait(
     *,
     first: options.FirstSetArgument,
     second: options.SecondSetArgument,
-    wanted: Wanted,
+    wanted: MechanismOptions,
     public: options.PublicOption = None,
     released_a: Annotated[
         Path | None, options.file_option(help="Releases of all of A in its order, instead of a mechanism.")

@@ -15,7 +15,7 @@ from dptext.audits.membership.members import MemberSplit, Scorer, Trainer, Trans
 from dptext.cli import answers, options
 from dptext.cli.answers import Printing, interval
 from dptext.cli.audit.inference import check_public, made_ready, public_records
-from dptext.cli.chosen import Choice, Wanted, as_public, check_label_field, fitted_on, kinds
+from dptext.cli.chosen import Choice, MechanismOptions, as_public, check_label_field, fitted_on, kinds
 from dptext.cli.grouped import measures
 from dptext.cli.terminal import counted, say
 from dptext.cli.utility import chosen_classifier
@@ -128,7 +128,7 @@ def membership(
             metavar="RECORDS", help="Half of the records become members. With --others all are members."
         ),
     ],
-    wanted: Wanted,
+    wanted: MechanismOptions,
     public: options.PublicOption = None,
     others: Annotated[
         Path | None,

@@ -28,7 +28,7 @@ from dptext.errors import ConfigError
 from dptext.estimates import Estimate
 from dptext.sampling.clipping import Norm, Vectors
 from dptext.text.inputs import open_input, telling
-from dptext.types import Json, as_json
+from dptext.types import Json, jsonable
 
 _LARGEST_DIM = 1 << 16
 _DRAWN = "coordinates of each pair"
@@ -178,12 +178,12 @@ class Stated:
         return [f"The classical Gaussian formula is wrong above epsilon = {limit:.2f} at delta = {self.delta:g}."]
 
     def analytic(self, claim: Claim) -> dict[str, Json]:
-        data: dict[str, Json] = {"dim": claim.dim, "sensitivity": as_json(claim.sensitivity)}
-        data |= {"factor": as_json(claim.factor), "sensitivity_refutes": claim.refuted}
+        data: dict[str, Json] = {"dim": claim.dim, "sensitivity": jsonable(claim.sensitivity)}
+        data |= {"factor": jsonable(claim.factor), "sensitivity_refutes": claim.refuted}
         if epsilons := self.true_epsilons(claim):
             data["claimed_epsilon"] = self.epsilon
             data["delta"] = self.delta if claim.measured is Norm.L2 else 0.0
-            data["true_epsilon"] = as_json(epsilons)
+            data["true_epsilon"] = jsonable(epsilons)
         return data
 
     def table(
@@ -211,7 +211,7 @@ def show_simulated(
     refuted = any(claim.refuted for claim in claims) or bool(broken)
     drawn = f"Violating pairs were drawn for {len(broken)} of {len(claims)} values of n."
     answer = [sensitivity_answer(claims, drawn=bool(broken)), drawn, *stated.formula(claims[0])]
-    found: list[Json] = [{**stated.analytic(claim), "violating": as_json(shares[claim])} for claim in claims]
+    found: list[Json] = [{**stated.analytic(claim), "violating": jsonable(shares[claim])} for claim in claims]
     data: dict[str, Json] = {"claim": _settings(claims[0]), **recipe, "rows": found, "refuted": refuted}
     details = printing.details
     laws = list(shares[claims[0]]) if details else ["at most"]
@@ -274,7 +274,7 @@ def show_latents(
     answer = [verdict, f"Of the pairs of these latents {measured} % violate it.", *stated.formula(claim)]
     data: dict[str, Json] = {"claim": _settings(claim), "latents": rows, "pairs": compared}
     data |= {"all_pairs": compared == every, **stated.analytic(claim)}
-    data |= {"violating": as_json(share), "refuted": refuted}
+    data |= {"violating": jsonable(share), "refuted": refuted}
     table = stated.table("latents", ([""], ["% violating"]), [(f"{rows:,}", claim, [measured])])
     how = f"all {every:,} pairs" if compared == every else f"{most:,} of {every:,} pairs, drawn at random"
     screen = [f"Claim: {claim}. C = {claim.clip_norm:g}, n = {claim.dim}.", f"Compared: {how}.", "", *table]
@@ -288,7 +288,7 @@ def show_variances(
     table = variance_table(clip_norms, dims=dims, clipped=first.clipped, delta=delta)
     claims = [replace(first, dim=dim) for dim in dims]
     refuted, answer = any(claim.refuted for claim in claims), [sensitivity_answer(claims, drawn=False)]
-    data: dict[str, Json] = {"claim": _settings(first), "delta": delta, "rows": as_json(table), "refuted": refuted}
+    data: dict[str, Json] = {"claim": _settings(first), "delta": delta, "rows": jsonable(table), "refuted": refuted}
     second_line = ["C", "variance", "b", "claimed", *(f"n={dim}" for dim in dims), "analytic", "classical", "rho"]
     first_line = ["", "", "Laplace", "epsilon", "true epsilon", *[""] * (len(dims) - 1), "Gaussian", "formula", "zCDP"]
     cells = []

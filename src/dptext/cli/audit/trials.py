@@ -14,7 +14,7 @@ from dptext.audits.trials import density, distinguishing, enumeration
 from dptext.cli import answers, options
 from dptext.cli.answers import Printing, interval, short
 from dptext.cli.audit import EXIT_REFUTED
-from dptext.cli.chosen import Wanted
+from dptext.cli.chosen import MechanismOptions
 from dptext.cli.grouped import measures, promises, reads
 from dptext.cli.terminal import counted, say
 from dptext.errors import ConfigError
@@ -30,7 +30,7 @@ ConfidenceOption = Annotated[float, measures("--confidence", help="Confidence of
 
 
 @dataclass(frozen=True, slots=True)
-class Claimed(Wanted):
+class Claimed(MechanismOptions):
     """The options for the subject of an attack, a mechanism or vector noise, and for the claim on trial.
 
     The claim is the subject's own guarantee, or `claim`, an epsilon in its place.

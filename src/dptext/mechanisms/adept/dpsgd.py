@@ -2,8 +2,9 @@
 
 The network learns from public records first, then from private records by noisy gradients
 (`neural.adept.private_training`), and then rewrites. The privacy loss of a record is composed of training and release
-(MATHS 2.5). Both are accounted for under one relation, *replace one*. (opacus accounts for adding or removing a record:
-a smaller epsilon of a weaker statement.) The trainer sees the private texts; only the release is local.
+(derivations, "Training and release"). Both are accounted for under one relation, *replace one*. (opacus accounts for
+adding or removing a record: a smaller epsilon of a weaker statement.) The trainer sees the private texts; only the
+release is local.
 """
 
 import secrets

@@ -5,10 +5,10 @@ published mechanism is not private (see `dptext.mechanisms.adept.published`). He
 only, the noise is calibrated to the largest real difference of two clipped latents, and the decoder is trained on noisy
 latents.
 
-The default is another mechanism on the same model (`noise="codebook"`, MATHS 2.6). The decoder writes a codebook of
-public utterances in advance. A private utterance is compared with the codebook by its label and by a public sentence
-encoder, and one utterance of the codebook is drawn by the best envelope for epsilon (MATHS 10). At epsilon 10 the
-codebook keeps meaning that continuous noise on a latent loses.
+The default is another mechanism on the same model (`noise="codebook"`, derivations, "Public codebook"). The decoder
+writes a codebook of public utterances in advance. A private utterance is compared with the codebook by its label and by
+a public sentence encoder, and one utterance of the codebook is drawn by the best envelope for epsilon (derivations,
+"Best envelope"). At epsilon 10 the codebook keeps meaning that continuous noise on a latent loses.
 """
 
 from __future__ import annotations

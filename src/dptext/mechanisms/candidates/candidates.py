@@ -2,8 +2,8 @@
 
 A private text is compared with some thousand public candidates, and one candidate is released in its place: one of the
 k nearest with most of the probability, any other with the rest. The smallest probability of each candidate is public
-and set so that epsilon holds (MATHS 10). A released text is fluent, because people wrote it; text and label are
-protected as a whole.
+and set so that epsilon holds (derivations, "Best envelope"). A released text is fluent, because people wrote it; text
+and label are protected as a whole.
 
     >>> from dptext.text.records import Record
     >>> public = [Record("0", "book a flight to Rome"), Record("1", "play some jazz"), Record("2", "what is the time")]
@@ -77,7 +77,8 @@ class Candidates(OneEpsilon):
 
         `top_k`: a candidate has one of two probabilities, whose ratio is e^epsilon, and the record decides only which k
         have the larger one. `exponential`: log weights differ by at most d, which is public: the largest range whose
-        cost is at most epsilon. For m candidates the cost is d + ln(((m - 1) e^d + 1) / (e^d + m - 1)) (MATHS 1.4).
+        cost is at most epsilon. For m candidates the cost is d + ln(((m - 1) e^d + 1) / (e^d + m - 1)) (derivations,
+        "Scores within a range").
 
         A text without any known word is equally near to every candidate: the first candidates stand for the nearest.
         With `text` an empty text has a vector like any other.
@@ -110,11 +111,11 @@ class Candidates(OneEpsilon):
             is the private label; with `label_share` the released label.
         max_sentences: the number of sentences of a text that `sentence` reads at most. With `distilled` the number
             limits candidates only; of other texts the first 4,096 words are read.
-        device: where the encoder computes.
         adept: folder of a model of `dptext fit --mechanism adept`, whose encoder `adept` uses; the model must have been
             trained on public text. The fitted candidates keep a copy.
         label_share: share of epsilon for the record's own label, below 1 (at least two `labels`); 0 releases the
             candidate's label, which costs nothing.
+        device: where the encoder computes.
         precision: number format of the sentence encoder: auto, float32, bfloat16, or int8, which is the fastest and the
             least exact.
     """

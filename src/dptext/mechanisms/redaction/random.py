@@ -3,7 +3,7 @@
 Gusain and Leith 2024 ("Plausible deniability of redacted text") redact a share of the words of a text. The code of
 their follow-up masks every occurrence of a share of its distinct words. Only masking each word independently guarantees
 anything, (0, 1 - level)-DP. That guarantee is no protection either, because a word is released unchanged with
-probability 1 - level (MATHS 3.3).
+probability 1 - level (derivations, "Masking at random").
 """
 
 import itertools

@@ -4,8 +4,8 @@ A public candidate is chosen for the sentences of a private document. Replacing 
 probability of each candidate by a factor of e^epsilon at most. The released output is public in itself: the candidate's
 embedding, its text, or both.
 
-The paper chooses by depth: `lowest` as in its text, `algorithm_1` as printed (MATHS 4). The default sums, over the
-sentences, how well a candidate fits each. The sum has the same sensitivity and keeps much more.
+The paper chooses by depth: `lowest` as in its text, `algorithm_1` as printed (derivations, "Depths and sums"). The
+default sums, over the sentences, how well a candidate fits each. The sum has the same sensitivity and keeps much more.
 """
 
 import secrets
@@ -33,9 +33,9 @@ from dptext.text.tokens import SENTENCE_COUNT, sentences
 from dptext.types import Floats
 
 if TYPE_CHECKING:
-    from dptext.neural import deep_candidate as neural
+    from dptext.neural import deep_candidate
 else:
-    neural = Extra("dptext.neural.deep_candidate", "DeepCandidate", "neural", "sbert")
+    deep_candidate = Extra("dptext.neural.deep_candidate", "DeepCandidate", "neural", "sbert")
 
 DEPTH_UTILITIES = ("lowest", "algorithm_1", "mean_depth")
 _DOCUMENTS_AT_ONCE = 32
@@ -145,8 +145,9 @@ class DeepCandidate:
         """The choice among candidates, for utilities of sensitivity 1.
 
         One more sentence can only raise a utility, by 1 at most. So for adding or removing a sentence, weights of
-        e^(epsilon * utility) are epsilon-DP: twice the exponent that replacing a sentence allows (MATHS 4). A document
-        that is cut at `max_sentences` is the exception: when it gains a sentence, it may lose another.
+        e^(epsilon * utility) are epsilon-DP: twice the exponent that replacing a sentence allows (derivations, "Depths
+        and sums"). A document that is cut at `max_sentences` is the exception: when it gains a sentence, it may lose
+        another.
         """
         grows = self.relation == "add_or_remove_one" and not self.max_sentences
         sensitivity = 0.5 if grows else 1.0
@@ -219,16 +220,16 @@ class DeepCandidate:
         seed = secrets.randbits(32) if seed is None else seed
         offered = None if pool is None else as_records(pool)
         with needing("DeepCandidate", *(["glove"] if self.encoder == "glove" else [])):
-            fitted = neural.fit_candidates(self._settings, as_records(public), offered, seed=seed)
+            fitted = deep_candidate.fit_candidates(self._settings, as_records(public), offered, seed=seed)
         return DeepCandidateMechanism(self, fitted)
 
     @property
-    def _settings(self) -> "neural.CandidateSettings":
-        return settings_for(neural.CandidateSettings, self)
+    def _settings(self) -> "deep_candidate.CandidateSettings":
+        return settings_for(deep_candidate.CandidateSettings, self)
 
     def load(self, folder: Path) -> "DeepCandidateMechanism":
         """Return the mechanism that was saved into the folder under this spec; see `FittedMechanism.save`."""
-        return DeepCandidateMechanism(self, neural.load_candidates(self._settings, folder))
+        return DeepCandidateMechanism(self, deep_candidate.load_candidates(self._settings, folder))
 
     @classmethod
     def tiny(cls) -> tuple[Self, ...]:
@@ -248,7 +249,7 @@ class DeepCandidateMechanism(OnModel[DeepCandidate]):
 
     __slots__ = ()
 
-    model: "neural.FittedCandidates"
+    model: "deep_candidate.FittedCandidates"
 
     @property
     def candidates(self) -> tuple[str, ...]:

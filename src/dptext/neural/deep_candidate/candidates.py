@@ -1,7 +1,8 @@
 """DeepCandidate's fitted public part: candidates, their embeddings and their scores; saving and loading.
 
 Every utility has sensitivity 1 under replacement of one sentence: a depth because its counts change by at most 1, a
-likeness as a sum of scores in [0, 1]. (MATHS 4. The paper prints `algorithm_1`; its text describes `lowest`.)
+likeness as a sum of scores in [0, 1] (derivations, "Depths and sums"). The paper prints `algorithm_1`; its text
+describes `lowest`.
 """
 
 import hashlib

@@ -1,8 +1,8 @@
 """ER-AE's network, which reads whole texts and proposes a distribution for each position of a new text.
 
-Source: Bo, Ding, Fung and Iqbal 2021; MATHS 1.6. A bidirectional GRU, the reader, reads the text. A second GRU, the
-writer, sees the latent at every step and the released words, never the private text (the authors' code feeds the true
-prefix). The writer is also the public language model of hub decoding: for some training texts it sees no latent.
+Source: Bo, Ding, Fung and Iqbal 2021, and their code. A bidirectional GRU, the reader, reads the text. A second GRU,
+the writer, sees the latent at every step and the released words, never the private text (the authors' code feeds the
+true prefix). The writer is also the public language model of hub decoding: for some training texts it sees no latent.
 """
 
 import math

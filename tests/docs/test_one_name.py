@@ -1,0 +1,59 @@
+"""The source has one name for each thing: no class name stands for two classes, and no import of our own renames."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SOURCES = {str(path.relative_to(ROOT)): path.read_text("utf-8") for path in sorted((ROOT / "src").rglob("*.py"))}
+
+
+def doubled(sources: Mapping[str, str]) -> dict[str, list[str]]:
+    """The class names, without a leading underscore, that several classes have, with the places of these classes."""
+    found = defaultdict[str, list[str]](list)
+    for path, source in sources.items():
+        for node in ast.walk(ast.parse(source)):
+            if isinstance(node, ast.ClassDef):
+                found[node.name.lstrip("_")].append(f"{path}:{node.lineno}")
+    return {name: places for name, places in found.items() if len(places) > 1}
+
+
+def renamed(source: str) -> list[str]:
+    """The imports of dptext under another name. `from a import b as b` publishes a name and renames nothing."""
+    return [
+        ast.unparse(node)
+        for node in ast.walk(ast.parse(source))
+        if (isinstance(node, ast.ImportFrom) and (node.level or (node.module or "").partition(".")[0] == "dptext"))
+        or (isinstance(node, ast.Import) and any(each.name.partition(".")[0] == "dptext" for each in node.names))
+        if any(each.asname not in (None, each.name) for each in node.names)
+    ]
+
+
+def test_each_class_name_stands_once() -> None:
+    assert doubled(SOURCES) == {}
+
+
+def test_a_doubled_class_name_is_found() -> None:
+    faulty = {"a.py": "class Page: ...", "b.py": "def made():\n    class _Page: ...", "c.py": "class Pages: ..."}
+    assert doubled(faulty) == {"Page": ["a.py:1", "b.py:2"]}
+
+
+def test_no_import_renames_what_is_ours() -> None:
+    assert {path: found for path, source in SOURCES.items() if (found := renamed(source))} == {}
+
+
+@pytest.mark.parametrize(
+    "faulty",
+    ["from dptext.ledger import statements as rows", "import dptext.types as own", "from .types import Json as Data"],
+)
+def test_an_import_that_renames_is_found(faulty: str) -> None:
+    assert renamed(faulty) == [faulty]
+
+
+def test_imports_that_rename_nothing_of_ours_pass() -> None:
+    assert renamed("import numpy as np\nfrom dptext.types import Json as Json\nfrom dptext import types") == []
