@@ -3,12 +3,13 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMPS := $(VENV)/stamps
-SOURCES := $(shell find src tests benchmarks experiments docs -name '*.py' 2>/dev/null)
+PROJECTS := pyproject.toml packages/gateway/pyproject.toml packages/lab/pyproject.toml
+SOURCES := $(shell find src packages tests benchmarks experiments docs -name '*.py' 2>/dev/null)
 
 # Where it is set, every process that the tests start would compile the package anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: install language demo serve format lint type imports dependencies test test-all bench docs lock check clean
+.PHONY: install language demo serve format lint type imports dependencies test test-all bench docs wheels lock check clean
 
 # -- set-up: once, and again only when the pins or the package's metadata change
 
@@ -25,7 +26,7 @@ LOCKED := $(INSTALL) --require-hashes --only-binary :all:
 define install
 	$(LOCKED) -r $(1)
 	$(LOCKED) -r locks/torch-cpu.txt 2>/dev/null || $(LOCKED) -r locks/torch.txt
-	$(INSTALL) --no-build-isolation -e .
+	$(INSTALL) --no-build-isolation -e . $(2)
 	$(BIN)/python -m pip check
 endef
 
@@ -33,8 +34,8 @@ $(STAMPS)/demo: $(STAMPS)/venv pyproject.toml locks/demo.txt locks/torch.txt
 	$(call install,locks/demo.txt)
 	@touch $@
 
-$(STAMPS)/dev: $(STAMPS)/venv pyproject.toml locks/dev.txt locks/torch.txt
-	$(call install,locks/dev.txt)
+$(STAMPS)/dev: $(STAMPS)/venv $(PROJECTS) locks/dev.txt locks/torch.txt
+	$(call install,locks/dev.txt,-e packages/gateway -e packages/lab)
 	@touch $@ $(STAMPS)/demo
 
 install: $(STAMPS)/dev
@@ -87,12 +88,19 @@ $(STAMPS)/imports: $(STAMPS)/dev $(SOURCES)
 dependencies: $(STAMPS)/dependencies
 $(STAMPS)/dependencies: $(STAMPS)/dev $(SOURCES)
 	$(BIN)/deptry src
+	cd packages/gateway && ../../$(BIN)/deptry dptext_gateway
+	cd packages/lab && ../../$(BIN)/deptry dptext_lab
 	@touch $@
 
 # the pages, in build/docs, any warning being an error; README and docs are run as tests
 docs: $(STAMPS)/dev
 	$(BIN)/python -m sphinx -b html -n -W --keep-going -q -d build/doctrees docs build/docs
 	$(BIN)/python -m pytest README.md docs tests/docs
+
+# a wheel and an sdist of each package, in dist
+wheels: $(STAMPS)/dev
+	rm -rf dist
+	for project in . packages/gateway packages/lab; do $(BIN)/uv build --quiet --out-dir dist $$project || exit; done
 
 # every ratio against a named alternative; the last result is kept in build/bench
 bench: $(STAMPS)/dev

@@ -11,7 +11,7 @@ from environments import ROOT, Environment, archives
 
 pytestmark = pytest.mark.slow
 
-WANTED = ("Makefile", "CONTRIBUTING.md", "locks/dev.txt", "conftest.py", "docs/index.md", "tests/conftest.py")
+WANTED = ("Makefile", "CONTRIBUTING.md", "locks/dev.txt", "conftest.py", "docs/index.md", "tests/commands.py")
 LABELS = """'labels=["health", "leisure", "money", "travel"]'"""
 #: What runs with no extra, one line after the other.
 PLAIN = """

@@ -1,0 +1,1 @@
+"""The gateway of dptext: releases over HTTP."""
