@@ -30,7 +30,7 @@ Thing = TypeVar("Thing")
 
 #: Our own packages that bring names: each extra, and the package that it installs.
 PACKAGES: Final = {"lab": "dptext-lab", "gateway": "dptext-gateway"}
-#: The extra that brings each of our own names, by the group of entry points. "dptext" has the attributes of the package.
+#: The extra that brings each of our own names, by the group of entry points. "dptext" has the attributes of `dptext`.
 OWN: Final[Mapping[str, Mapping[str, str]]] = {
     "dptext": dict.fromkeys(
         (
@@ -132,7 +132,7 @@ class Door(Mapping[str, Thing], Generic[Thing]):
                 say(str(error))
         return found
 
-    def wrong(self, name: str, found: object) -> str:  # noqa: ARG002 (of kinds)
+    def wrong(self, name: str, found: object) -> str:
         """Say what an object of a package should have been, after "Expected ... of the package ..."; empty if right."""
         return "" if callable(found) else f"to be callable, as a {self.what} is"
 
@@ -179,7 +179,7 @@ def package_of(point: EntryPoint) -> str:
 
 
 def may_bring(point: EntryPoint, name: str) -> bool:
-    """Whether the package of an entry point may bring a name: one of our own names comes from our own packages alone."""
+    """Whether the package of an entry point may bring a name. Our own packages alone bring our own names."""
     return name not in OWN.get(point.group, {}) or _is_ours(point)
 
 
@@ -190,9 +190,8 @@ def _is_ours(point: EntryPoint) -> bool:
 def only(some: list[tuple[str, Thing]], what: str) -> Thing:
     """Return the one thing that a package brings. ConfigError: several packages do, and none is preferred."""
     if len(some) > 1:
-        raise ConfigError(
-            f"Expected one package to bring {what}, found {', '.join(sorted(p for p, _ in some))}: remove one."
-        )
+        packages = ", ".join(sorted(package for package, _ in some))
+        raise ConfigError(f"Expected one package to bring {what}, found {packages}: remove one.")
     return some[0][1]
 
 
@@ -222,6 +221,6 @@ def loaded_from(point: EntryPoint, what: str) -> Any:
 def unusable(what: str, package: str, error: Exception) -> str:
     """Say that something of a package cannot be imported, and what to do."""
     return (
-        f"{what} of the package {package} cannot be imported ({type(error).__name__}: {error}). Install {package} again, "
-        "or remove it."
+        f"{what} of the package {package} cannot be imported ({type(error).__name__}: {error}). "
+        f"Install {package} again, or remove it."
     )
