@@ -78,7 +78,8 @@ def _spec(values: Mapping[str, Json], kinds: Mapping[str, type[Promise]], what: 
     given = dict(values)
     kind = given.pop("kind", None)
     if not isinstance(kind, str) or kind not in kinds:
-        if isinstance(kind, str) and (said := absent("dptext.mechanisms", kind) or absent("dptext.syntheses", kind)):
+        said = absent("dptext.mechanisms", str(kind)) or absent("dptext.syntheses", str(kind))
+        if said and answers(kind) is None:
             raise ConfigError(f"Expected kind={kind!r} to name {what}.{said}")
         hint = _nearest(str(kind), sorted(kinds))
         raise ConfigError(f"Expected kind={kind!r} to name {what}: {hint}Known: {', '.join(sorted(kinds))}.")
