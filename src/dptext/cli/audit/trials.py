@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from dptext._wording import markdown_table
+from dptext.audits.noises import NOISES
 from dptext.audits.reconstruction.attack import reconstruct
 from dptext.audits.reconstruction.pools import CandidateInputs, random_candidates
 from dptext.audits.report import Report
@@ -18,7 +19,6 @@ from dptext.cli.chosen import Wanted
 from dptext.cli.grouped import measures, promises, reads
 from dptext.cli.terminal import counted, say
 from dptext.errors import ConfigError
-from dptext.mechanism import VectorNoise
 from dptext.privacy import accounting
 from dptext.privacy.events import ApproximateEvent, Event, MetricEvent, PureEvent
 from dptext.privacy.guarantee import Basis, Guarantee, Unit
@@ -39,8 +39,8 @@ class Claimed(Wanted):
     noise: Annotated[
         str | None,
         promises(
-            help="Vector noise instead of a mechanism: published_laplace (as ADePT claims it), classical_gaussian, "
-            "laplace, laplace_l1, gaussian, l2_laplace, privunit or privunit_sphere."
+            help="Vector noise instead of a mechanism: laplace, laplace_l1, gaussian, l2_laplace, privunit, "
+            "privunit_sphere, or one of a package: published_laplace (as ADePT claims it), classical_gaussian."
         ),
     ] = None
     epsilon: Annotated[float, promises(help="Claimed epsilon of the vector noise.")] = 1.0
@@ -60,25 +60,6 @@ class Neighbours(Claimed):
     second: Annotated[str | None, reads(metavar="TEXT", help="Second text of the pair, a neighbour of --first.")] = None
 
 
-def _noises() -> dict[str, Callable[[Claimed], VectorNoise]]:
-    from dptext.sampling.clipping import Norm
-    from dptext.sampling.float_noise import Gaussian, L2Laplace
-    from dptext.sampling.grid_noise import GridLaplace
-    from dptext.sampling.privunit import PrivUnit, PrivUnitSphere
-    from dptext.sampling.published import ClassicalGaussian, PublishedLaplace
-
-    return {
-        "published_laplace": lambda n: PublishedLaplace(n.epsilon, n.dim, n.clip_norm),
-        "classical_gaussian": lambda n: ClassicalGaussian(n.epsilon, n.delta, n.dim, n.clip_norm),
-        "laplace": lambda n: GridLaplace(n.epsilon, n.dim, n.clip_norm),
-        "laplace_l1": lambda n: GridLaplace(n.epsilon, n.dim, n.clip_norm, Norm.L1),
-        "gaussian": lambda n: Gaussian(n.epsilon, n.delta, n.dim, n.clip_norm),
-        "l2_laplace": lambda n: L2Laplace(n.epsilon, n.dim, n.clip_norm),
-        "privunit": lambda n: PrivUnit(n.epsilon, n.dim, n.clip_norm),
-        "privunit_sphere": lambda n: PrivUnitSphere(n.epsilon, n.dim),
-    }
-
-
 def on_trial(given: Claimed) -> tuple[Subject, Guarantee]:
     """Return the subject and the claim on trial. --claim replaces the stated epsilon, but not the neighbours."""
     wanted = None if given.unit is None else options.member(Unit, "--unit", given.unit)
@@ -86,12 +67,10 @@ def on_trial(given: Claimed) -> tuple[Subject, Guarantee]:
         fitted_one = given.chosen().fitted()
         claim = fitted_one.spec.guarantee(wanted, given.delta)
         return fitted_one, _claimed(claim, given.claim, given.delta)
-    noises = _noises()
-    if given.noise not in noises:
-        raise ConfigError(f"Expected --noise {given.noise!r} to be one of {', '.join(noises)}.")
+    make = NOISES.named(given.noise, f"--noise {given.noise!r}")
     if given:
         raise ConfigError("Expected one of --noise NAME, --mechanism NAME, --spec FILE.toml and --model MODEL.")
-    vector = noises[given.noise](given)
+    vector = make(given.epsilon, given.delta, given.dim, given.clip_norm)
     claim = claim_of(vector) or unclaimed()
     if wanted is not None and wanted is not claim.unit:
         raise ConfigError(f"Expected --unit {claim.unit} or none: vector noise protects whole documents.")
