@@ -108,7 +108,7 @@ def test_trainers_by_name(monkeypatch):
     monkeypatch.delitem(sys.modules, "dptext.neural.classifiers.named", raising=False)
     monkeypatch.setattr(CLASSIFIERS, "loaded", {})
     assert train_named("bilstm")(["a"], ["b"], seed=3) == 3
-    monkeypatch.delitem(sys.modules, "dptext.neural.classifiers.named")  # what was imported beside the fake
+    del sys.modules["dptext.neural.classifiers.named"]  # it was imported beside the fake
     with pytest.raises(ConfigError, match="the classifier 'svm' to be one of tfidf, bilstm"):
         train_named("svm")
 

@@ -75,7 +75,7 @@ class Reading:
     """A model that is loaded and reads texts.
 
     `read` maps texts to vectors `(n_texts, dim)`, each by its own text alone. `save` writes the model's files into a
-    folder. `shown` names the model in errors, after "candidates". `digests` are of its parts.
+    folder. `shown` names the model in errors, after "candidates". `digests` are SHA-256 of its parts.
     """
 
     read: Callable[[Sequence[str]], Floats]
