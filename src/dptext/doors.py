@@ -15,6 +15,9 @@ is looked up that is not the library's.
 
 from __future__ import annotations
 
+import contextlib
+import os
+import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -168,9 +171,31 @@ def loaded(place: str) -> Any:
 
 def points(group: str) -> list[EntryPoint]:
     """The entry points of a group in all installed packages. Nothing of them is imported."""
+    if not _mentioned(group):
+        return []
     from importlib.metadata import entry_points  # noqa: PLC0415 (slow to import)
 
     return [*entry_points(group=group)]
+
+
+def _mentioned(group: str) -> bool:
+    """Whether an installed package may have entry points of a group. It takes a tenth of the time of reading them.
+
+    A place on the path that is no folder, such as a zip, counts as one that may.
+    """
+    for place in sys.path:
+        try:
+            names = os.listdir(place or ".")  # noqa: PTH208 (pathlib takes twice as long)
+        except NotADirectoryError:
+            return True
+        except OSError:
+            continue
+        for name in names:
+            if name.lower().endswith((".dist-info", "egg-info")):
+                with contextlib.suppress(OSError), open(f"{place or '.'}/{name}/entry_points.txt", "rb") as file:  # noqa: PTH123
+                    if group.encode() in file.read():
+                        return True
+    return False
 
 
 def package_of(point: EntryPoint) -> str:

@@ -3,6 +3,7 @@
 import copy
 import json
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,10 @@ from typer.testing import CliRunner
 import dptext as dp
 from commands import Interpreter
 from dptext import audits
-from dptext.audits.noises import NOISES
 from dptext.cli.app import app
+from dptext.cli.audit.trials import NOISES
 from dptext.cli.brought import brought
-from dptext.doors import OWN, Door
+from dptext.doors import OWN, Door, points
 from dptext.errors import ConfigError, MissingExtraError
 from dptext.mechanisms.candidates.rankers import RANKERS
 from dptext.registry import SPECS, SYNTHESES
@@ -294,8 +295,6 @@ def test_a_command_of_an_absent_package_says_what_to_install(
 
 def test_a_table_of_another_version_is_refused(packages: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_package(packages, "dptext-lab", "lab", "raise AssertionError('imported')", COMMANDS, version="0.0.1")
-    from dptext.doors import points
-
     found = [point for point in points(COMMANDS) if point.dist and point.dist.name == "dptext-lab"]
     monkeypatch.setattr("dptext.cli.brought.points", lambda group: found)
     brought.cache_clear()
@@ -317,6 +316,20 @@ finally:
 """
     done = run(["-c", code], tmp_path)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_package_in_a_zip_comes_in(packages: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    inside = packages / "inside"
+    inside.mkdir()
+    write_package(inside, "zipped", "shuffle", "Theirs = len", "dptext.noises")
+    archive = shutil.make_archive(str(packages / "archive"), "zip", inside)
+    assert "shuffle" not in fresh(NOISES)
+    monkeypatch.setattr(sys, "path", [archive, *sys.path])
+    assert fresh(NOISES)["shuffle"] is len
+    monkeypatch.setattr(sys, "path", [archive])  # no folder mentions the group
+    assert [point.name for point in points("dptext.noises")] == ["shuffle"]
+    monkeypatch.setattr(sys, "path", [str(packages), str(packages / "absent")])
+    assert points("dptext.noises") == []
 
 
 def test_a_table_costs_a_package_nothing(tmp_path: Path) -> None:

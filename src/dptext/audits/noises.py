@@ -1,15 +1,14 @@
-"""Vector noises by name, for `dptext audit whitebox --noise`: those of the library, and those of installed packages.
+"""Vector noises by name, for `dptext audit whitebox --noise`, each a function that makes it.
 
-A package brings a noise by an entry point of `dptext.noises`: a function of epsilon, delta, the dimension and the norm
-to which vectors are clipped. A function ignores what its noise does not have.
+`cli.audit.trials` looks them up. A noise is a function of epsilon, delta, the dimension and the norm to which vectors
+are clipped. The function ignores what its noise does not have.
 
-    >>> NOISES["laplace"](1.0, 0.0, 2, 1.0).dim
+    >>> laplace(1.0, 0.0, 2, 1.0).dim
     2
 """
 
-from typing import Final, Protocol
+from typing import Protocol
 
-from dptext.doors import Door
 from dptext.mechanism import VectorNoise
 from dptext.sampling.clipping import Norm
 from dptext.sampling.float_noise import Gaussian, L2Laplace
@@ -52,13 +51,3 @@ def privunit(epsilon: float, delta: float, dim: int, clip_norm: float) -> Vector
 def privunit_sphere(epsilon: float, delta: float, dim: int, clip_norm: float) -> VectorNoise:
     """PrivUnit, for unit vectors. `delta` and `clip_norm` are ignored."""
     return PrivUnitSphere(epsilon, dim)
-
-
-NOISES: Final[Door[Noise]] = Door(
-    "dptext.noises",
-    {
-        each.__name__: f"{__name__}:{each.__name__}"
-        for each in (laplace, laplace_l1, gaussian, l2_laplace, privunit, privunit_sphere)
-    },
-    what="noise",
-)

@@ -3,10 +3,9 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from dptext._wording import markdown_table
-from dptext.audits.noises import NOISES
 from dptext.audits.reconstruction.attack import reconstruct
 from dptext.audits.reconstruction.pools import CandidateInputs, random_candidates
 from dptext.audits.report import Report
@@ -18,6 +17,7 @@ from dptext.cli.audit import EXIT_REFUTED
 from dptext.cli.chosen import Wanted
 from dptext.cli.grouped import measures, promises, reads
 from dptext.cli.terminal import counted, say
+from dptext.doors import Door
 from dptext.errors import ConfigError
 from dptext.privacy import accounting
 from dptext.privacy.events import ApproximateEvent, Event, MetricEvent, PureEvent
@@ -26,6 +26,14 @@ from dptext.sampling.randomness import secure, seeded
 from dptext.text.reading import read_records
 from dptext.types import Json
 
+if TYPE_CHECKING:  # it loads every noise
+    from dptext.audits.noises import Noise
+
+_NOISES: Final = ("laplace", "laplace_l1", "gaussian", "l2_laplace", "privunit", "privunit_sphere")
+#: Vector noises by name; those of the library are loaded when one is chosen.
+NOISES: Final[Door["Noise"]] = Door(
+    "dptext.noises", {name: f"dptext.audits.noises:{name}" for name in _NOISES}, what="noise"
+)
 ConfidenceOption = Annotated[float, measures("--confidence", help="Confidence of the bound.")]
 
 
