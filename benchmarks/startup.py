@@ -17,7 +17,8 @@ from pathlib import Path
 ROUNDS = 40
 #: What is measured, what it is compared with, and the largest ratio.
 PAIRS = (
-    ("dptext --help", "import typer, rich", 1.05),
+    # help lists the commands of packages: reading entry points takes half as long as importing typer
+    ("dptext --help", "import typer, rich", 1.75),
     ("import dptext", "import numpy", 1.2),
 )
 

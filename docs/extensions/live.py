@@ -63,7 +63,7 @@ def rooms(names: str) -> str:
 def helps(command: click.Command, context: click.Context) -> Iterator[tuple[str, str]]:
     """The name and the help of a command and of all commands below it."""
     yield context.command_path, command.get_help(context)
-    for name in sorted(command.commands) if isinstance(command, LazyGroup) else []:
+    for name in sorted(command.list_commands(context)) if isinstance(command, LazyGroup) else []:
         below = command.load(name)
         inner = click.Context(below, info_name=name, parent=context, max_content_width=WIDTH, terminal_width=WIDTH)
         yield from helps(below, inner)

@@ -11,12 +11,24 @@ The list itself is read at the first use of any name.
 
 
 def __getattr__(name: str) -> object:
-    """Read the public names from the stub. Afterwards `lazy_loader` resolves them."""
+    """Read the public names from the stub. Afterwards `lazy_loader` resolves them.
+
+    A name in capitals that is not in the stub is looked for in the registries: it is the class of settings of a
+    mechanism or a synthesis that an installed package brings. AttributeError: no package brings it.
+    """
     import lazy_loader  # noqa: PLC0415 (with the stub, it would double the time that `dptext --help` needs)
 
-    found = dict(zip(("__getattr__", "__dir__", "__all__"), lazy_loader.attach_stub(__name__, __file__), strict=True))
-    globals().update(found)
-    return found[name] if name in found else found["__getattr__"](name)
+    resolve, names, public = lazy_loader.attach_stub(__name__, __file__)
+
+    def found(name: str) -> object:
+        if name in public or not name[:1].isupper():
+            return resolve(name)
+        from dptext.registry import settings_named  # noqa: PLC0415 (loads numpy)
+
+        return settings_named(name)
+
+    globals().update(__getattr__=found, __dir__=names, __all__=public)
+    return globals()[name] if name in ("__dir__", "__all__") else found(name)
 
 
 def __dir__() -> list[str]:

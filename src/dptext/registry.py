@@ -15,12 +15,11 @@ classes that are installed as kinds.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
-from functools import cached_property
-from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
+from dptext.doors import OWN, Door, absent, package_of
 from dptext.errors import ConfigError
 from dptext.mechanism import Answers, Promise, Spec
 
@@ -30,82 +29,25 @@ if TYPE_CHECKING:  # a run of a mechanism loads no synthesis
 Kind = TypeVar("Kind", bound=Promise)
 
 
-class Registry(Mapping[str, type[Kind]], Generic[Kind]):
+class Registry(Door[type[Kind]], Generic[Kind]):
     """The classes of settings by kind: those of dptext in the order of `ours`, then those of packages by name.
 
     Attributes:
-        group: the group of entry points that packages use.
-        ours: the place of each class within `dptext` by kind, such as "mechanisms.embedded:Embedded".
-        what: the noun of the species, such as "mechanism".
         offers: the methods and properties that a class of a package must have.
     """
 
     def __init__(self, group: str, ours: Mapping[str, str], *, what: str, offers: tuple[str, ...]) -> None:
-        self.group, self.ours, self.what, self.offers = group, ours, what, offers
-        self.loaded: dict[str, type[Kind]] = {}
+        places = {kind: f"dptext.{place}" for kind, place in ours.items()}
+        super().__init__(group, places, what=what, taken=(*MECHANISMS, *WAYS))
+        self.offers = offers
 
-    def __getitem__(self, kind: str) -> type[Kind]:
-        """The class of a kind's settings.
-
-        KeyError: the kind is unknown. ConfigError: two packages bring the kind, or its package is unusable.
-        """
-        if kind not in self.loaded:
-            if kind in self.ours:
-                self.loaded[kind] = EntryPoint(kind, f"dptext.{self.ours[kind]}", self.group).load()
-            else:
-                self.loaded[kind] = self._brought(self._theirs[kind])
-        return self.loaded[kind]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter([*self.ours, *sorted(self._theirs)])
-
-    def __len__(self) -> int:
-        return len(self.ours) + len(self._theirs)
-
-    def __contains__(self, kind: object) -> bool:
-        return kind in self.ours or kind in self._theirs
-
-    def usable(self, say: Callable[[str], None] = lambda _: None) -> dict[str, type[Kind]]:
-        """All usable classes by kind. `say` gets the error message of each kind whose package is unusable."""
-        found = {}
-        for kind in self:
-            try:
-                found[kind] = self[kind]
-            except ConfigError as error:
-                say(str(error))
-        return found
-
-    @cached_property
-    def _theirs(self) -> dict[str, list[EntryPoint]]:
-        found: dict[str, list[EntryPoint]] = {}
-        for point in entry_points(group=self.group):
-            if point.name not in (*MECHANISMS, *WAYS):  # no package can replace a kind of dptext
-                found.setdefault(point.name, []).append(point)
-        return found
-
-    def _brought(self, points: list[EntryPoint]) -> type[Kind]:
-        """Load the class of a package's entry point. ConfigError: two packages bring the kind; neither is preferred."""
-        point, *others = points
-        packages = ", ".join(sorted(each.dist.name if each.dist else each.value for each in points))
-        if others:
-            raise ConfigError(
-                f"Expected one package to bring the {self.what} {point.name!r}, found {packages}: remove one."
-            )
-        try:
-            found = point.load()
-        except Exception as error:  # foreign packages may fail in any way
-            raise ConfigError(
-                f"The {self.what} {point.name!r} of the package {packages} cannot be imported ({type(error).__name__}: "
-                f"{error}). Install {packages} again, or remove it."
-            ) from error
+    def wrong(self, name: str, found: object) -> str:
+        """Say what the class of a package should have been; empty if it is a spec of this kind."""
         kinds = [each.default for each in fields(found) if each.name == "kind"] if is_dataclass(found) else []
-        if not isinstance(found, type) or kinds != [point.name]:
-            wanted = f"to be a spec: a dataclass whose field `kind` is {point.name!r}"
-            raise ConfigError(f"Expected {point.value!r} of the package {packages} {wanted}.")
-        if missing := [name for name in self.offers if not hasattr(found, name)]:
-            lacks = ", ".join(missing)
-            raise ConfigError(f"Expected {point.value!r} of the package {packages} to be a spec: it has no {lacks}.")
-        return found
+        if not isinstance(found, type) or kinds != [name]:
+            return f"to be a spec: a dataclass whose field `kind` is {name!r}"
+        missing = ", ".join(each for each in self.offers if not hasattr(found, each))
+        return missing and f"to be a spec: it has no {missing}"
 
 
 def _offered(*protocols: type) -> tuple[str, ...]:
@@ -167,5 +109,29 @@ def answers(kind: object) -> Answers | None:
 
 
 def settings_class(kind: str) -> type[Promise]:
-    """The class of the settings of a kind of either species. Errors: see `Registry.__getitem__`."""
+    """The class of the settings of a kind of either species. Errors: see `Door.__getitem__`."""
     return SYNTHESES[kind] if kind in SYNTHESES else SPECS[kind]
+
+
+def settings_named(name: str) -> type[Promise]:
+    """The class of settings that an installed package brings, by the name of the class. Only this class is imported.
+
+    AttributeError: no package brings such a class, several do, or the package is unusable.
+    """
+    found: list[tuple[Registry[Spec] | Registry[SynthesisSpec], str, str]] = []
+    for kinds in (SPECS, SYNTHESES):
+        for kind, some in kinds.brought.items():
+            if name not in OWN["dptext"] or kind in OWN[kinds.group]:
+                found += [(kinds, kind, package_of(point)) for point in some if point.attr == name]
+    if not found:
+        raise AttributeError(f"module 'dptext' has no attribute {name!r}.{absent('dptext', name)}")
+    if len(found) > 1:
+        packages = ", ".join(sorted(package for _, _, package in found))
+        raise AttributeError(
+            f"Expected one package to bring dptext.{name}, found {packages}: import it from its package."
+        )
+    kinds, kind, _ = found[0]
+    try:
+        return kinds[kind]
+    except ConfigError as error:
+        raise AttributeError(str(error)) from error

@@ -233,7 +233,7 @@ TABLE: list[tuple[str, str, dict[str, str], list[str]]] = [
 
 
 def commands(group: object, *path: str) -> Iterator[tuple[str, object]]:
-    for name in group.commands:  # type: ignore[attr-defined]
+    for name in group.list_commands(None):  # type: ignore[attr-defined]
         command = group.load(name)  # type: ignore[attr-defined]
         if hasattr(command, "commands"):
             yield from commands(command, *path, name)

@@ -20,8 +20,8 @@ import dptext as dp
 from commands import dptext
 from dptext.batch.engines import PART_SIZE
 from dptext.cli import COMMANDS, SECTIONS
-from dptext.cli import GROUPS as BELOW
 from dptext.cli.app import LazyGroup, app
+from dptext.cli.brought import brought
 from dptext.cli.grouped import HEADINGS
 from dptext.cli.many import Many
 from dptext.cli.mechanisms import mechanisms
@@ -31,32 +31,38 @@ from dptext.registry import SPECS, SYNTHESES
 SCREEN = 24
 
 
+#: Every command by its words, of the library and of installed packages.
+EVERY = {
+    tuple(name.split()): command
+    for name, command in {**COMMANDS, **{name: command for name, (_, command) in brought().commands.items()}}.items()
+}
+
+
 def test_the_help_lists_every_command_in_a_section_once() -> None:
-    assert sorted(name for names in SECTIONS.values() for name in names) == sorted(COMMANDS)
+    assert {command.section for words, command in EVERY.items() if len(words) == 1} == {*SECTIONS}
     shown = dptext("-h").stdout
     assert shown == dptext("--help").stdout
-    for name in COMMANDS:
-        assert f"\n  {name} " in shown
+    assert [line for line in shown.splitlines() if line[:-1] in SECTIONS] == [f"{title}:" for title in SECTIONS]
+    for words in EVERY:
+        if len(words) == 1:
+            assert shown.count(f"\n  {words[0]} ") == 1
 
 
-GROUPS = {"": COMMANDS, **BELOW}
+GROUPS = ["", *(" ".join(words) for words, command in EVERY.items() if not command.place)]
 
 
 @pytest.mark.parametrize("group", GROUPS)
 def test_each_command_is_listed_on_one_line_that_is_whole(group: str) -> None:
     lines = dptext(*group.split(), "-h").stdout.splitlines()
-    for name, (_, told, *_) in GROUPS[group].items():
+    below = {words[-1]: command for words, command in EVERY.items() if [*words[:-1]] == group.split()}
+    assert below
+    for name, command in below.items():
         (line,) = (line for line in lines if line.startswith(f"  {name} "))
-        assert line.endswith(f"  {told.partition('. ')[0].removesuffix('.')}.")
+        assert line.endswith(f"  {command.help.partition('. ')[0].removesuffix('.')}.")
         assert len(line) <= 80
 
 
-EXAMPLES = {
-    tuple(f"{group} {name}".split()): entry[2]
-    for group, own in GROUPS.items()
-    for name, entry in own.items()
-    if len(entry) > 2
-}
+EXAMPLES = {words: command.example for words, command in EVERY.items() if command.example}
 
 
 @functools.cache

@@ -11,13 +11,15 @@ from typer.core import TyperOption
 
 import dptext as dp
 from commands import dptext
-from dptext.cli import COMMANDS, GROUPS
+from dptext.cli import COMMANDS
 from dptext.cli.app import LazyGroup, StrictCommand, app
+from dptext.cli.brought import brought
 from dptext.errors import ConfigError
 from dptext.runs.models import save_model
 
-PLACES = [(name,) for name in COMMANDS if COMMANDS[name][0]] + [
-    (group, name) for group in GROUPS for name in GROUPS[group]
+PLACES = [
+    *(tuple(name.split()) for name, command in COMMANDS.items() if command.place),
+    *(tuple(name.split()) for name, (_, command) in brought().commands.items() if command.place),
 ]
 
 

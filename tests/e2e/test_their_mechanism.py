@@ -1,8 +1,6 @@
 """A mechanism of an installed package (tests/package) works as ours do; a broken package breaks nothing but itself."""
 
 import json
-import os
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -19,6 +17,7 @@ from dptext.registry import MECHANISMS, SPECS, WAYS, mechanisms, syntheses
 from dptext.runs.models import load_model, model_spec
 from dptext.runs.specs import spec_from_settings
 from dptext.runs.verification import verify
+from installing import install, run, search_path, write_package
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "CONTRIBUTING.md").read_text("utf-8").partition("## Adding a mechanism")[2]
@@ -30,30 +29,10 @@ def block(language: str, number: int) -> str:
     return PAGE.split(f"```{language}\n")[number].partition("```")[0]
 
 
-def search_path(*installed: Path) -> str:
-    return os.pathsep.join(map(str, [*installed, ROOT / "src"]))
-
-
-def run(arguments: list[str], folder: Path, *installed: Path) -> subprocess.CompletedProcess[str]:
-    """Python in that folder, with what is installed in the other ones."""
-    return subprocess.run(
-        [sys.executable, *arguments],
-        check=False,
-        capture_output=True,
-        text=True,
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": search_path(*installed)},
-    )
-
-
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder that pip installed the package into; hatchling, which builds it, is in the locked environment."""
-    folder = tmp_path_factory.mktemp("installed")
-    pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-index", "--no-deps"]
-    done = run([*pip, "--no-build-isolation", "--target", str(folder), str(ROOT / "tests" / "package")], folder)
-    assert done.returncode == 0, done.stderr
-    return folder
+    return install(tmp_path_factory.mktemp("installed"))
 
 
 @pytest.fixture(scope="module")
@@ -182,15 +161,6 @@ def test_files_of_a_kind_that_is_not_installed_say_so(said: list[str], folder: P
 
 
 # ----------------------------------------------------------------------------------------------- broken packages
-
-
-def write_package(folder: Path, name: str, kind: str, code: str, group: str = "dptext.mechanisms") -> None:
-    """An installed package with one module, whose entry point is a `Theirs` in it."""
-    (folder / f"{name}.py").write_text(code, "utf-8")
-    info = folder / f"{name}-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n", "utf-8")
-    (info / "entry_points.txt").write_text(f"[{group}]\n{kind} = {name}:Theirs\n", "utf-8")
 
 
 @pytest.fixture

@@ -1,19 +1,12 @@
 # The public names of audits, once: `dptext/audits/__init__.py` loads each from here when it is first used.
 from . import bounds as bounds
 from .bounds import epsilon_from_attribution as epsilon_from_attribution
-from .divergence.divergence import measure as measure
-from .divergence.divergence import measure_vectors as measure_vectors
-from .divergence.estimators import DivergenceSettings as DivergenceSettings
-from .divergence.findings import DivergenceReport as DivergenceReport
 from .inference.authorship import AuthorSplit as AuthorSplit
 from .inference.authorship import attribute as attribute
 from .inference.authorship import attribute_releases as attribute_releases
 from .inference.authorship import split_authors as split_authors
 from .inference.findings import AttributionRow as AttributionRow
 from .inference.findings import AuthorshipReport as AuthorshipReport
-from .inference.trait import infer_trait as infer_trait
-from .inference.trait import infer_trait_from_releases as infer_trait_from_releases
-from .inference.trait_findings import TraitReport as TraitReport
 from .membership.attacks import Measure as Measure
 from .membership.attacks import MembershipResult as MembershipResult
 from .membership.attacks import from_scores as from_scores
@@ -26,16 +19,9 @@ from .membership.members import Trainer as Trainer
 from .membership.members import Transform as Transform
 from .membership.members import blind_scores as blind_scores
 from .membership.members import split_members as split_members
-from .reconstruction.attack import Reconstruction as Reconstruction
-from .reconstruction.attack import reconstruct as reconstruct
-from .reconstruction.pools import feasible as feasible
-from .reconstruction.pools import random_candidates as random_candidates
 from .report import Report as Report
 from .roc import Attack as Attack
 from .roc import Roc as Roc
-from .sensitivity.claims import Claim as Claim
-from .sensitivity.simulation import simulate as simulate
-from .sensitivity.simulation import violating_pairs as violating_pairs
 from .subjects import Sampler as Sampler
 from .subjects import Subject as Subject
 from .subjects import broken_assumptions as broken_assumptions

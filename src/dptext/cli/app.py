@@ -24,7 +24,6 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from importlib import import_module
 from pathlib import Path
 from types import TracebackType
 from typing import Annotated, Any, Final, NoReturn
@@ -34,9 +33,10 @@ import typer.main
 from typer import Option
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
-from dptext.cli import COMMANDS, GROUPS, SECTIONS
+from dptext.cli import COMMANDS, SECTIONS
 from dptext.cli.grouped import in_sections, spread
 from dptext.cli.terminal import Stopped, listen, open_streams, say
+from dptext.doors import Command, loaded
 from dptext.errors import BudgetExceededError, ConfigError, DataError, DPTextError
 
 HELP_NAMES: Final = {"help_option_names": ["-h", "--help"]}
@@ -136,17 +136,32 @@ class StrictCommand(TyperCommand):
 
 
 class LazyGroup(TyperGroup):
-    """The program, or a group of it, whose commands stand in the tables of `dptext.cli`.
+    """The program, or a group of it, whose commands stand in the tables of `dptext.cli` and of installed packages.
 
-    `commands` holds a stand-in for each command, with its name and its help, which is enough for lists. typer calls
-    `resolve_command` for a command that runs, or whose options are completed. Only this command is imported.
+    `commands` holds a stand-in for each command, with its name and its help, which is enough for lists: first those of
+    the library alone. Tables of packages are read for a list, and for a command that the library does not have. typer
+    calls `resolve_command` for a command that runs, or whose options are completed. Only this command is imported.
     """
 
     def __init__(self, *, group: str = "", **settings: Any) -> None:
         super().__init__(**settings)
-        self.table: Mapping[str, tuple[str, ...]] = GROUPS[group] if group else COMMANDS
-        self.sections = {"Commands": tuple(self.table)} if group else SECTIONS
-        self.commands = {name: TyperCommand(name, help=told) for name, (_, told, *_) in self.table.items()}
+        self.above = f"{group} " if group else ""
+        self.table: dict[str, Command] = {}
+        self._add(COMMANDS)
+
+    def _add(self, table: Mapping[str, Command]) -> None:
+        """Add a table's commands of this group, and a stand-in for each."""
+        for whole, command in table.items():
+            name = whole.removeprefix(self.above)
+            if whole.startswith(self.above) and " " not in name:
+                self.table[name], self.commands[name] = command, TyperCommand(name, help=command.help)
+
+    def _bring(self) -> tuple[str, ...]:
+        """Add the commands of packages. Return what is wrong with those that cannot be used."""
+        from dptext.cli.brought import brought
+
+        self._add({whole: command for whole, (_, command) in brought().commands.items()})
+        return tuple(brought().faults.values())
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         given = [*args]
@@ -154,10 +169,28 @@ class LazyGroup(TyperGroup):
         _require_said(self, ctx, given)
         return rest
 
+    def list_commands(self, ctx: Any) -> list[str]:
+        self._bring()
+        return super().list_commands(ctx)
+
+    def get_command(self, ctx: Any, name: str) -> Any:
+        if name not in self.table and name not in self.list_commands(ctx) and not ctx.resilient_parsing:
+            from dptext.cli.brought import refuse
+
+            refuse(self.above + name)
+            for fault in self._bring():
+                say(fault)
+        return super().get_command(ctx, name)
+
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        for title, names in self.sections.items():
-            with formatter.section(title):
-                formatter.write_dl([(name, self.commands[name].get_short_help_str(64)) for name in names])
+        names = self.list_commands(ctx)
+        for fault in self._bring():
+            say(fault)
+        titles = {name: "Commands" if self.above else self.table[name].section or "Other" for name in names}
+        for title in dict.fromkeys((*SECTIONS, *titles.values())):
+            if some := [name for name in names if titles[name] == title]:
+                with formatter.section(title):
+                    formatter.write_dl([(name, self.commands[name].get_short_help_str(64)) for name in some])
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         name, stand_in, others = super().resolve_command(ctx, args)
@@ -165,21 +198,32 @@ class LazyGroup(TyperGroup):
 
     @functools.cache  # noqa: B019 (the group lives as long as the process)
     def load(self, name: str) -> TyperCommand | TyperGroup:
-        place, told, *example = self.table[name]
-        if not place:
-            return LazyGroup(group=name, name=name, help=told, **_OF_GROUPS)
-        module, _, function = place.partition(":")
+        """Import a command of the group; KeyError if there is none of this name."""
+        if name not in self.table:
+            self._bring()
+        entry = self.table[name]
+        if not entry.place:
+            return LazyGroup(group=self.above + name, name=name, help=entry.help, **_OF_GROUPS)
         alone = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
-        epilog = f"Example:\n\n{example[0]}" if example else None
-        command: Callable[..., int | None] = spread(getattr(import_module(f"dptext.cli.{module}"), function))
+        epilog = f"Example:\n\n{entry.example}" if entry.example else None
+        command: Callable[..., int | None] = spread(self._function(name))
 
         @functools.wraps(command)
         def ending(**options: Any) -> None:
             if code := command(**options):
                 raise typer.Exit(code)
 
-        alone.command(name, cls=StrictCommand, help=told, epilog=epilog, context_settings=HELP_NAMES)(ending)
+        alone.command(name, cls=StrictCommand, help=entry.help, epilog=epilog, context_settings=HELP_NAMES)(ending)
         return typer.main.get_command(alone)  # type: ignore[return-value]  # a command or a group
+
+    def _function(self, name: str) -> Callable[..., int | None]:
+        whole = self.above + name
+        if whole in COMMANDS:
+            found: Callable[..., int | None] = loaded(COMMANDS[whole].place)
+            return found
+        from dptext.cli.brought import function_of
+
+        return function_of(whole)
 
 
 INTERNAL_ERROR = 70

@@ -12,7 +12,7 @@ from dptext.cli.answers import Printing, interval, short
 from dptext.cli.chosen import load_encoder
 from dptext.cli.grouped import promises, reads
 from dptext.cli.terminal import counted, say
-from dptext.errors import ConfigError, needing
+from dptext.errors import ConfigError
 from dptext.estimates import Estimate
 from dptext.mechanism import settings
 from dptext.privacy.guarantee import Unit
@@ -27,7 +27,7 @@ from dptext.text.reading import read_released
 from dptext.text.records import ID_FIELD, LABEL_FIELD, TEXT_FIELD, Fields, Record, Release
 from dptext.types import Floats, Json
 from dptext.utility.balance import balance_error, confusion_matrix
-from dptext.utility.classification import ClassifierName, train_named
+from dptext.utility.classification import CLASSIFIERS
 from dptext.utility.tables import (
     CANDIDATES,
     LABEL_ONLY_ROWS,
@@ -40,7 +40,6 @@ from dptext.utility.tables import (
 )
 
 NOT_PRIVATE = "These numbers are computed from the originals: they are not private, and no guarantee covers them."
-_CLASSIFIERS: dict[str, ClassifierName] = {"tfidf": "tfidf", "bilstm": "bilstm"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,12 +130,10 @@ def read_judged(files: Files, named: Named, seed: int | None) -> Judged:
     )
 
 
-def chosen_classifier(name: str) -> ClassifierName:
-    if name not in _CLASSIFIERS:
-        raise ConfigError(f"Expected --classifier {name!r} to be one of {', '.join(_CLASSIFIERS)}.")
-    with needing(f"The classifier {name}", "neural"):
-        train_named(_CLASSIFIERS[name])
-    return _CLASSIFIERS[name]
+def chosen_classifier(name: str) -> str:
+    """Return the name. ConfigError: there is no such classifier. MissingExtraError: its extra is absent."""
+    CLASSIFIERS.named(name, f"--classifier {name!r}")
+    return name
 
 
 def _epsilon(certificate: Certificate | None, asked: float | None, *, needed: bool) -> float | None:
@@ -237,7 +234,7 @@ def _rows(judged: Judged) -> dict[str, Sequence[Release[str]]]:
     return {ORIGINAL: plain.pop(ORIGINAL), judged.name: judged.releases, **spending, **plain}
 
 
-def table(judged: Judged, *, test: Sequence[Record], classifier: ClassifierName) -> UtilityTable:
+def table(judged: Judged, *, test: Sequence[Record], classifier: str) -> UtilityTable:
     """Return the table of all rows. Without test records, it has no accuracies."""
     return utility_table(
         _rows(judged),

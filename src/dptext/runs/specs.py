@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, cast, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
+from dptext.doors import absent
 from dptext.errors import ConfigError
 from dptext.mechanism import Answers, Promise, Spec, setting_fields
 from dptext.registry import SPECS, SYNTHESES, answers
@@ -77,6 +78,9 @@ def _spec(values: Mapping[str, Json], kinds: Mapping[str, type[Promise]], what: 
     given = dict(values)
     kind = given.pop("kind", None)
     if not isinstance(kind, str) or kind not in kinds:
+        said = absent("dptext.mechanisms", str(kind)) or absent("dptext.syntheses", str(kind))
+        if said and answers(kind) is None:
+            raise ConfigError(f"Expected kind={kind!r} to name {what}.{said}")
         hint = _nearest(str(kind), sorted(kinds))
         raise ConfigError(f"Expected kind={kind!r} to name {what}: {hint}Known: {', '.join(sorted(kinds))}.")
     cls = kinds[kind]

@@ -117,3 +117,13 @@ class ClassicalGaussian(FloatGaussian):
     def events(self) -> tuple[NoEvent]:
         """The events of one release."""
         return (NoEvent("Gaussian noise by a formula that is proven for epsilon <= 1 only (Dwork and Roth 2014)"),)
+
+
+def published_laplace(epsilon: float, delta: float, dim: int, clip_norm: float) -> PublishedLaplace:  # noqa: ARG001
+    """ADePT's noise by the name of `dptext audit --noise`. `delta` is ignored."""
+    return PublishedLaplace(epsilon, dim, clip_norm)
+
+
+def classical_gaussian(epsilon: float, delta: float, dim: int, clip_norm: float) -> ClassicalGaussian:
+    """The classical Gaussian noise by the name of `dptext audit --noise`."""
+    return ClassicalGaussian(epsilon, delta, dim, clip_norm)

@@ -6,10 +6,11 @@ A high accuracy says little by itself: outputs that are unrelated to their origi
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, assert_never
+from typing import Any, Final, Protocol
 
 import numpy as np
 
+from dptext.doors import Door
 from dptext.embeddings.embedder import Embedder
 from dptext.embeddings.tfidf import fit_quietly, has_word, load_sklearn, words_tfidf
 from dptext.errors import ConfigError
@@ -43,21 +44,18 @@ class Trainer(Protocol):
         """Train a classifier; a constant classifier if there is a single label, or none."""
 
 
-ClassifierName = Literal["tfidf", "bilstm"]
+#: The quick linear classifier, and those of packages, such as the BiLSTM of the ADePT paper.
+CLASSIFIERS: Final[Door[Trainer]] = Door(
+    "dptext.classifiers", {"tfidf": "dptext.utility.classification:train_tfidf"}, what="classifier"
+)
 
 
-def train_named(name: ClassifierName) -> Trainer:
-    """Return the named trainer: the quick linear classifier, or the ADePT paper's BiLSTM (extra `[neural]`)."""
-    match name:
-        case "tfidf":
-            return train_tfidf
-        case "bilstm":
-            from dptext.neural.classifiers.intent import train_intent_classifier  # noqa: PLC0415 (loads torch)
+def train_named(name: str) -> Trainer:
+    """Return the trainer of a name in `CLASSIFIERS`.
 
-            trainer: Trainer = train_intent_classifier
-            return trainer
-        case _:
-            assert_never(name)
+    ConfigError: the name is unknown, or its package is unusable. MissingExtraError: it needs an extra that is absent.
+    """
+    return CLASSIFIERS.named(name, f"the classifier {name!r}")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -32,7 +32,7 @@ from dptext.text.records import Record, Release
 from dptext.text.tables import Texts
 from dptext.text.tokens import tokenize
 from dptext.types import Json, fields_as_json
-from dptext.utility.classification import Accuracy, ClassifierName, Trainer, evaluate, train_named
+from dptext.utility.classification import Accuracy, Trainer, evaluate, train_named
 from dptext.utility.fidelity import Fidelity, check_pairs, fidelity
 
 ORIGINAL = "original"
@@ -135,7 +135,7 @@ def utility_table(
     private: Texts,
     test: Texts,
     embedder: Embedder | None = None,
-    classifier: ClassifierName | Trainer = "tfidf",
+    classifier: str | Trainer = "tfidf",
     seed: int = 0,
     pool: Sequence[str] = (),
     epsilon: float | None = None,

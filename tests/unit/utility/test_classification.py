@@ -11,7 +11,7 @@ from dptext.errors import ConfigError, MissingExtraError
 from dptext.estimates import clopper_pearson
 from dptext.text.records import Record
 from dptext.text.samples import sample_records
-from dptext.utility.classification import evaluate, macro_f1, train_named, train_tfidf
+from dptext.utility.classification import CLASSIFIERS, evaluate, macro_f1, train_named, train_tfidf
 
 TRAIN, TEST = sample_records(150), sample_records(120, seed=9)
 TEXTS, LABELS = [r.text for r in TRAIN], [r.label for r in TRAIN]
@@ -105,7 +105,20 @@ def test_trainers_by_name(monkeypatch):
     assert train_named("tfidf") is train_tfidf
     fake = SimpleNamespace(train_intent_classifier=lambda texts, labels, *, seed: seed)
     monkeypatch.setitem(sys.modules, "dptext.neural.classifiers.intent", fake)
+    monkeypatch.delitem(sys.modules, "dptext.neural.classifiers.named", raising=False)
+    monkeypatch.setattr(CLASSIFIERS, "loaded", {})
     assert train_named("bilstm")(["a"], ["b"], seed=3) == 3
+    del sys.modules["dptext.neural.classifiers.named"]  # it was imported beside the fake
+    with pytest.raises(ConfigError, match="the classifier 'svm' to be one of tfidf, bilstm"):
+        train_named("svm")
+
+
+def test_the_bilstm_names_its_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "dptext.neural.classifiers.intent", None)
+    monkeypatch.delitem(sys.modules, "dptext.neural.classifiers.named", raising=False)
+    monkeypatch.setattr(CLASSIFIERS, "loaded", {})
+    with pytest.raises(MissingExtraError, match=r"classifier bilstm needs .* 'dptext\[neural\]'"):
+        train_named("bilstm")
 
 
 def test_faults_at_the_door(monkeypatch):

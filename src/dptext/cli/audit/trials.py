@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 from dptext.audits.report import Report
 from dptext.audits.subjects import HasSpec, Subject, claim_of, unclaimed
@@ -14,14 +14,22 @@ from dptext.cli.audit import EXIT_REFUTED
 from dptext.cli.chosen import MechanismOptions
 from dptext.cli.grouped import measures, promises, reads
 from dptext.cli.terminal import counted, say
+from dptext.doors import Door
 from dptext.errors import ConfigError
-from dptext.mechanism import VectorNoise
 from dptext.privacy import accounting
 from dptext.privacy.events import ApproximateEvent, Event, MetricEvent, PureEvent
 from dptext.privacy.guarantee import Basis, Guarantee, Unit
 from dptext.sampling.randomness import secure, seeded
 from dptext.types import Json
 
+if TYPE_CHECKING:  # it loads every noise
+    from dptext.audits.noises import Noise
+
+_NOISES: Final = ("laplace", "laplace_l1", "gaussian", "l2_laplace", "privunit", "privunit_sphere")
+#: Vector noises by name; those of the library are loaded when one is chosen.
+NOISES: Final[Door["Noise"]] = Door(
+    "dptext.noises", {name: f"dptext.audits.noises:{name}" for name in _NOISES}, what="noise"
+)
 ConfidenceOption = Annotated[float, measures("--confidence", help="Confidence of the bound.")]
 
 
@@ -35,8 +43,8 @@ class Claimed(MechanismOptions):
     noise: Annotated[
         str | None,
         promises(
-            help="Vector noise instead of a mechanism: published_laplace (as ADePT claims it), classical_gaussian, "
-            "laplace, laplace_l1, gaussian, l2_laplace, privunit or privunit_sphere."
+            help="Vector noise instead of a mechanism: laplace, laplace_l1, gaussian, l2_laplace, privunit, "
+            "privunit_sphere, or one of a package: published_laplace (as ADePT claims it), classical_gaussian."
         ),
     ] = None
     epsilon: Annotated[float, promises(help="Claimed epsilon of the vector noise.")] = 1.0
@@ -56,25 +64,6 @@ class Neighbours(Claimed):
     second: Annotated[str | None, reads(metavar="TEXT", help="Second text of the pair, a neighbour of --first.")] = None
 
 
-def _noises() -> dict[str, Callable[[Claimed], VectorNoise]]:
-    from dptext.sampling.clipping import Norm
-    from dptext.sampling.float_noise import Gaussian, L2Laplace
-    from dptext.sampling.grid_noise import GridLaplace
-    from dptext.sampling.privunit import PrivUnit, PrivUnitSphere
-    from dptext.sampling.published import ClassicalGaussian, PublishedLaplace
-
-    return {
-        "published_laplace": lambda n: PublishedLaplace(n.epsilon, n.dim, n.clip_norm),
-        "classical_gaussian": lambda n: ClassicalGaussian(n.epsilon, n.delta, n.dim, n.clip_norm),
-        "laplace": lambda n: GridLaplace(n.epsilon, n.dim, n.clip_norm),
-        "laplace_l1": lambda n: GridLaplace(n.epsilon, n.dim, n.clip_norm, Norm.L1),
-        "gaussian": lambda n: Gaussian(n.epsilon, n.delta, n.dim, n.clip_norm),
-        "l2_laplace": lambda n: L2Laplace(n.epsilon, n.dim, n.clip_norm),
-        "privunit": lambda n: PrivUnit(n.epsilon, n.dim, n.clip_norm),
-        "privunit_sphere": lambda n: PrivUnitSphere(n.epsilon, n.dim),
-    }
-
-
 def on_trial(given: Claimed) -> tuple[Subject, Guarantee]:
     """Return the subject and the claim on trial. --claim replaces the stated epsilon, but not the neighbours."""
     wanted = None if given.unit is None else options.member(Unit, "--unit", given.unit)
@@ -82,12 +71,10 @@ def on_trial(given: Claimed) -> tuple[Subject, Guarantee]:
         fitted_one = given.chosen().fitted()
         claim = fitted_one.spec.guarantee(wanted, given.delta)
         return fitted_one, _claimed(claim, given.claim, given.delta)
-    noises = _noises()
-    if given.noise not in noises:
-        raise ConfigError(f"Expected --noise {given.noise!r} to be one of {', '.join(noises)}.")
+    make = NOISES.named(given.noise, f"--noise {given.noise!r}")
     if given:
         raise ConfigError("Expected one of --noise NAME, --mechanism NAME, --spec FILE.toml and --model MODEL.")
-    vector = noises[given.noise](given)
+    vector = make(given.epsilon, given.delta, given.dim, given.clip_norm)
     claim = claim_of(vector) or unclaimed()
     if wanted is not None and wanted is not claim.unit:
         raise ConfigError(f"Expected --unit {claim.unit} or none: vector noise protects whole documents.")

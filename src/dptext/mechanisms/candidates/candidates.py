@@ -26,18 +26,20 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from dptext import _validate
-from dptext.embeddings.embedder import PUBLIC_AUTOENCODER, RANKED_IN_BATCHES, read_alone
+from dptext.embeddings.embedder import read_alone
 from dptext.embeddings.likeness import GRID, STEPS
 from dptext.embeddings.npy import read_pool, save_pool
 from dptext.errors import ConfigError
 from dptext.mechanism import OnProgress, Remarks, Traits, seen
 from dptext.mechanisms.bases import FittedMechanism, OneEpsilon, blocks_of, check_choices, texts_in_play
 from dptext.mechanisms.candidates.rankers import (
+    OURS,
+    RANKERS,
     WIDTH,
     CandidatePool,
     Ranker,
-    RankerName,
     Saved,
+    check_ranker,
     enveloped,
     load_ranker,
     tuned,
@@ -122,7 +124,7 @@ class Candidates(OneEpsilon):
 
     epsilon: float
     labels: tuple[str, ...] = ()
-    ranker: RankerName = "text"
+    ranker: str = "text"
     candidates: int = 5000
     selection: Literal["envelope", "top_k", "exponential"] = "envelope"
     k: int = 0
@@ -141,6 +143,7 @@ class Candidates(OneEpsilon):
         if self.label_weight is not None:
             _validate.within(0, 3, label_weight=self.label_weight)  # two cosines differ by 2 at most
         check_choices(self)
+        check_ranker(self.ranker)
         if isinstance(self.k, bool) or not isinstance(self.k, int) or not 0 <= self.k < self.candidates:
             raise ConfigError(f"Expected k={self.k!r} to be an integer >= 0 below candidates={self.candidates}.")
         if self.k and self.selection != "top_k":
@@ -154,7 +157,7 @@ class Candidates(OneEpsilon):
         if self.label_share != 0:
             _validate.within(0.001, 0.999, label_share=self.label_share)
             _validate.two_labels(self.labels, otherwise=", or set label_share=0")
-        if not isinstance(self.adept, str) or bool(self.adept) != (self.ranker == "adept"):
+        if not isinstance(self.adept, str) or bool(self.adept) != (self.ranker not in OURS):
             raise ConfigError(
                 f"Expected adept={self.adept!r} to name a folder with ranker='adept', and none with another: fit an "
                 "auto-encoder on public text with `dptext fit --mechanism adept` and give its folder."
@@ -184,9 +187,8 @@ class Candidates(OneEpsilon):
                 return (PUBLIC_CANDIDATES, *read_alone("sentence", self.device))
             case "tfidf" | "distilled":
                 return (PUBLIC_CANDIDATES,)
-            case "adept":
-                # The settings do not name the encoder of that model; on a CPU every encoder reads each text by itself.
-                return (PUBLIC_CANDIDATES, PUBLIC_AUTOENCODER if self.device == "cpu" else RANKED_IN_BATCHES)
+            case _:
+                return (PUBLIC_CANDIDATES, *RANKERS[self.ranker].assumptions(self.device))
 
     @property
     def weight(self) -> float:
@@ -256,7 +258,7 @@ class Candidates(OneEpsilon):
         self, texts: Sequence[str], folder: Path, saved: Saved | None = None, on_progress: OnProgress | None = None
     ) -> Ranker:
         # An envelope's gain is the cosine itself; other choices use only ranks or differences of cosines.
-        centred = self.selection != "envelope" or self.ranker == "adept"
+        centred = self.selection != "envelope" or self.ranker not in OURS
         how: dict[str, Any] = {"device": self.device, "precision": self.precision, "max_sentences": self.max_sentences}
         return load_ranker(self.ranker, texts, folder, centred=centred, saved=saved, on_progress=on_progress, **how)
 

@@ -1,4 +1,4 @@
-"""The pool of public candidates, and rankers by likeness: words, (distilled) sentence embeddings, latents of ADePT.
+"""The pool of public candidates, and rankers by likeness: words, (distilled) sentence embeddings, models of packages.
 
 A cosine is a whole number of steps of 2^-12: no float decides a rank. Every ranker is made from public text.
 
@@ -13,17 +13,18 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias, assert_never
+from typing import Final, TypeAlias
 
 import numpy as np
 from scipy import sparse
 
+from dptext.doors import Door, absent
 from dptext.embeddings.distilled import bags, common_words, distil_with_words, load_distilled, rarity
 from dptext.embeddings.encoders import Encoder, load_encoder
 from dptext.embeddings.likeness import GRID, STEPS, mean_by_document, on_grid
 from dptext.embeddings.npy import TextPool
 from dptext.embeddings.sentence_encoder import Precision
-from dptext.errors import ConfigError, needing
+from dptext.errors import ConfigError
 from dptext.mechanism import FitProgress, OnProgress
 from dptext.sampling.envelope import tuned_response
 from dptext.sampling.exponential import Exponential
@@ -33,10 +34,8 @@ from dptext.text.records import Record
 from dptext.text.tokens import composed, sentences, tokenize
 from dptext.types import Booleans, Floats, Int16s, Singles
 
-if TYPE_CHECKING:  # torch is an extra and slow to load
-    from dptext.neural.adept import AnnotatedModel
-
-RankerName = Literal["text", "sentence", "distilled", "tfidf", "adept"]
+#: The rankers of the library; those of packages stand in `RANKERS`.
+OURS: Final = ("text", "sentence", "distilled", "tfidf")
 #: Unit vectors in whole steps of 2^-11, one a row; a row of zeros for a text without a known word.
 Rows: TypeAlias = "Singles | sparse.csr_array"
 #: The candidates' saved vectors, and the saved mean that was subtracted from them.
@@ -69,6 +68,49 @@ def _words(text: str) -> list[str]:
 
 def _saves_nothing(folder: Path) -> None:
     """Save nothing, for rankers that need no file of their own."""
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Reading:
+    """A model that is loaded and reads texts.
+
+    `read` maps texts to vectors `(n_texts, dim)`, each by its own text alone. `save` writes the model's files into a
+    folder. `shown` names the model in errors, after "candidates". `digests` are SHA-256 of its parts.
+    """
+
+    read: Callable[[Sequence[str]], Floats]
+    save: Callable[[Path], None]
+    dim: int
+    shown: str
+    digests: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRanker:
+    """A ranker of a package, which compares the vectors that a model of public text reads.
+
+    `load` takes the folder of the model and the device that computes. `assumptions` states for a device what the
+    guarantee assumes about the model, without loading it.
+    """
+
+    load: Callable[[Path, str], Reading]
+    assumptions: Callable[[str], tuple[str, ...]]
+
+
+class _Rankers(Door[ModelRanker]):
+    def wrong(self, name: str, found: object) -> str:
+        """Say what the object of a package should have been; empty if it is a `ModelRanker`."""
+        return "" if isinstance(found, ModelRanker) else f"to be a ModelRanker ({__name__})"
+
+
+RANKERS: Final = _Rankers("dptext.rankers", {}, what="ranker", taken=OURS)
+
+
+def check_ranker(name: object) -> None:
+    """Raise ConfigError unless a ranker of this name is installed."""
+    if not isinstance(name, str) or (name not in OURS and name not in RANKERS):
+        known = ", ".join((*OURS, *RANKERS))
+        raise ConfigError(f"Expected ranker={name!r} to be one of {known}.{absent(RANKERS.group, str(name))}")
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -105,7 +147,7 @@ def words_ranker(texts: Sequence[str]) -> Ranker:
 
 
 def load_ranker(
-    name: RankerName,
+    name: str,
     texts: Sequence[str],
     folder: Path,
     *,
@@ -120,21 +162,21 @@ def load_ranker(
 
     `Candidates` describes each ranker. The student model of `distilled` reads a text from its own words alone; a text
     without a known word gets the intercept. Comparing the student's vectors with the encoder's vectors of the
-    candidates keeps more than comparing the student's vectors on both sides. `adept` encodes texts without a label,
-    even if the auto-encoder was trained with labels: the latent tells nothing of the label, and `label_weight` alone
-    sets the weight of a label.
+    candidates keeps more than comparing the student's vectors on both sides. A ranker of a package reads texts without
+    their labels: `label_weight` alone sets the weight of a label.
 
-    `folder` is where the student was saved, if it was; for `adept` the folder of a model of `dptext fit --mechanism
-    adept`. `saved` holds points and centre that were computed before; without `saved`, `on_progress` is told how many
-    candidates a sentence encoder has read.
+    `folder` is where the student was saved, if it was; for a ranker of a package the folder of its model. `saved` holds
+    points and centre that were computed before; without `saved`, `on_progress` is told how many candidates a sentence
+    encoder has read.
 
-    ConfigError: the folder holds no auto-encoder of public text; or a saved file is truncated, edited, or of another
+    ConfigError: the folder holds no model of the ranker; or a saved file is truncated, edited, or of another
     encoder. MissingExtraError: a package of the ranker is not installed. Only the fitting of `distilled` needs an
     encoder.
     """
     own: Floats | None = None
     read: Callable[[Sequence[str]], Floats]
     save: Callable[[Path], None] = _saves_nothing
+    digests: Mapping[str, str]
     match name:
         case "tfidf":
             return words_ranker(texts)
@@ -157,14 +199,9 @@ def load_ranker(
             else:
                 pupil = load_distilled(folder)
             read, save, dim, shown, digests = pupil.embed, pupil.save, pupil.dim, pupil.name, {"encoder": pupil.digest}
-        case "adept":
-            with needing("ranker='adept'", "neural", "sbert"):
-                from dptext.neural.adept import load_autoencoder  # noqa: PLC0415 (an extra, slow to load)
-            model = load_autoencoder(folder, device=device)
-            read, save, dim, shown = partial(_latents, model), model.save, model.dim, "of ADePT"
-            digests = {f"auto-encoder: {part}": digest for part, digest in model.digests.items()}
         case _:
-            assert_never(name)
+            brought = RANKERS[name].load(folder, device)
+            read, save, dim, shown, digests = brought.read, brought.save, brought.dim, brought.shown, brought.digests
     if own is None:
         own = read(texts) if saved is None else np.empty((0, dim))
     centre = own.mean(axis=0) * centred if saved is None else saved[1]
@@ -176,10 +213,6 @@ def load_ranker(
 
     points = directions(own) if saved is None else saved[0]
     return Ranker(lambda found: directions(read(found)), points, digests, centre, save)
-
-
-def _latents(model: "AnnotatedModel", texts: Sequence[str]) -> Floats:
-    return model.latents([Record("", text) for text in texts])
 
 
 def _means(encoder: Encoder, max_sentences: int, texts: Sequence[str], on_progress: OnProgress | None = None) -> Floats:

@@ -1,0 +1,38 @@
+"""The ranker `adept`, an entry point of `dptext.rankers`: clipped latents of an auto-encoder of ADePT.
+
+It reads no label, and as many words as the auto-encoder does; an empty text has a latent, too.
+"""
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from dptext.embeddings.embedder import PUBLIC_AUTOENCODER, RANKED_IN_BATCHES
+from dptext.errors import needing
+from dptext.mechanisms.candidates.rankers import ModelRanker, Reading
+from dptext.text.records import Record
+from dptext.types import Floats
+
+if TYPE_CHECKING:  # torch is an extra and slow to load
+    from dptext.neural.adept import AnnotatedModel
+
+
+def _load(folder: Path, device: str) -> Reading:
+    with needing("ranker='adept'", "neural", "sbert"):
+        from dptext.neural.adept import load_autoencoder  # noqa: PLC0415 (an extra, slow to load)
+    model = load_autoencoder(folder, device=device)
+    digests = {f"auto-encoder: {part}": digest for part, digest in model.digests.items()}
+    return Reading(partial(_latents, model), model.save, model.dim, "of ADePT", digests)
+
+
+def _latents(model: "AnnotatedModel", texts: Sequence[str]) -> Floats:
+    return model.latents([Record("", text) for text in texts])
+
+
+def _assumptions(device: str) -> tuple[str, ...]:
+    # The settings do not name the encoder of that model; on a CPU every encoder reads each text by itself.
+    return (PUBLIC_AUTOENCODER if device == "cpu" else RANKED_IN_BATCHES,)
+
+
+ADEPT: Final = ModelRanker(_load, _assumptions)

@@ -1,0 +1,44 @@
+"""Packages that are installed for a test: that of tests/package by pip, and others by their files alone."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+
+
+def search_path(*installed: Path) -> str:
+    return os.pathsep.join(map(str, [*installed, ROOT / "src"]))
+
+
+def run(arguments: list[str], folder: Path, *installed: Path) -> subprocess.CompletedProcess[str]:
+    """Python in that folder, with what is installed in the other ones."""
+    return subprocess.run(
+        [sys.executable, *arguments],
+        check=False,
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": search_path(*installed)},
+    )
+
+
+def install(folder: Path) -> Path:
+    """The folder, into which pip installed tests/package; hatchling, which builds it, is in the locked environment."""
+    pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-index", "--no-deps"]
+    done = run([*pip, "--no-build-isolation", "--target", str(folder), str(ROOT / "tests" / "package")], folder)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def write_package(
+    folder: Path, name: str, brings: str, code: str, group: str = "dptext.mechanisms", version: str = "1.0"
+) -> None:
+    """An installed package with one module, whose entry point of the name `brings` is a `Theirs` in it."""
+    module = name.replace("-", "_")
+    (folder / f"{module}.py").write_text(code, "utf-8")
+    info = folder / f"{module}-{version}.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n", "utf-8")
+    (info / "entry_points.txt").write_text(f"[{group}]\n{brings} = {module}:Theirs\n", "utf-8")
