@@ -12,7 +12,7 @@ from typing import Annotated
 import numpy as np
 
 from dptext.cli import options
-from dptext.mechanisms.candidates.rankers import ModelRanker, Reading
+from dptext.mechanisms.candidates.rankers import LoadedModel, ModelRanker
 from dptext.sampling.grid_noise import GridLaplace
 from dptext.text.files import create_private
 
@@ -40,7 +40,7 @@ def halved(epsilon: float, delta: float, dim: int, clip_norm: float) -> GridLapl
     return GridLaplace(epsilon / 2, dim, clip_norm)
 
 
-def _lengths(folder: Path, device: str) -> Reading:
+def _lengths(folder: Path, device: str) -> LoadedModel:
     longest = int((folder / "longest.txt").read_text("utf-8"))
 
     def read(texts: Sequence[str]) -> np.ndarray:
@@ -51,7 +51,7 @@ def _lengths(folder: Path, device: str) -> Reading:
         with create_private(to / "longest.txt") as file:
             file.write(str(longest).encode())
 
-    return Reading(read, save, 2, "of lengths", {"longest": hashlib.sha256(str(longest).encode()).hexdigest()})
+    return LoadedModel(read, save, 2, "of lengths", {"longest": hashlib.sha256(str(longest).encode()).hexdigest()})
 
 
 #: Texts of a like length are like texts. The model is the length that counts as the longest.

@@ -16,7 +16,7 @@ from dptext.sampling.grid_noise import GridLaplace
 from dptext.sampling.privunit import PrivUnit, PrivUnitSphere
 
 
-class Noise(Protocol):
+class MakeNoise(Protocol):
     """A function that makes a vector noise."""
 
     def __call__(self, epsilon: float, delta: float, dim: int, clip_norm: float, /) -> VectorNoise:

@@ -23,11 +23,11 @@ from dptext.sampling.randomness import secure, seeded
 from dptext.types import Json
 
 if TYPE_CHECKING:  # it loads every noise
-    from dptext.audits.noises import Noise
+    from dptext.audits.noises import MakeNoise
 
 _NOISES: Final = ("laplace", "laplace_l1", "gaussian", "l2_laplace", "privunit", "privunit_sphere")
 #: Vector noises by name; those of the library are loaded when one is chosen.
-NOISES: Final[Door["Noise"]] = Door(
+NOISES: Final[Door["MakeNoise"]] = Door(
     "dptext.noises", {name: f"dptext.audits.noises:{name}" for name in _NOISES}, what="noise"
 )
 ConfidenceOption = Annotated[float, measures("--confidence", help="Confidence of the bound.")]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from dptext.embeddings.embedder import PUBLIC_AUTOENCODER, RANKED_IN_BATCHES
 from dptext.errors import needing
-from dptext.mechanisms.candidates.rankers import ModelRanker, Reading
+from dptext.mechanisms.candidates.rankers import LoadedModel, ModelRanker
 from dptext.text.records import Record
 from dptext.types import Floats
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:  # torch is an extra and slow to load
     from dptext.neural.adept import AnnotatedModel
 
 
-def _load(folder: Path, device: str) -> Reading:
+def _load(folder: Path, device: str) -> LoadedModel:
     with needing("ranker='adept'", "neural", "sbert"):
         from dptext.neural.adept import load_autoencoder  # noqa: PLC0415 (an extra, slow to load)
     model = load_autoencoder(folder, device=device)
     digests = {f"auto-encoder: {part}": digest for part, digest in model.digests.items()}
-    return Reading(partial(_latents, model), model.save, model.dim, "of ADePT", digests)
+    return LoadedModel(partial(_latents, model), model.save, model.dim, "of ADePT", digests)
 
 
 def _latents(model: "AnnotatedModel", texts: Sequence[str]) -> Floats:

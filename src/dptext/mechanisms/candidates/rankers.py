@@ -71,7 +71,7 @@ def _saves_nothing(folder: Path) -> None:
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Reading:
+class LoadedModel:
     """A model that is loaded and reads texts.
 
     `read` maps texts to vectors `(n_texts, dim)`, each by its own text alone. `save` writes the model's files into a
@@ -93,7 +93,7 @@ class ModelRanker:
     guarantee assumes about the model, without loading it.
     """
 
-    load: Callable[[Path, str], Reading]
+    load: Callable[[Path, str], LoadedModel]
     assumptions: Callable[[str], tuple[str, ...]]
 
 
