@@ -7,7 +7,7 @@ import sys
 from importlib.metadata import version as version_of
 from pathlib import Path
 
-import dptext.service.app  # noqa: F401  # now: pydantic cannot be imported while autodoc sets TYPE_CHECKING
+import dptext_gateway.app  # noqa: F401  # now: pydantic cannot be imported while autodoc sets TYPE_CHECKING
 
 sys.path.insert(0, str(Path(__file__).parent / "extensions"))
 

@@ -36,9 +36,10 @@ def write_package(
     folder: Path, name: str, brings: str, code: str, group: str = "dptext.mechanisms", version: str = "1.0"
 ) -> None:
     """An installed package with one module, whose entry point of the name `brings` is a `Theirs` in it."""
-    module = name.replace("-", "_")
+    stem = name.replace("-", "_")
+    module = f"module_of_{stem}"  # one of ours may be installed under the package's own name
     (folder / f"{module}.py").write_text(code, "utf-8")
-    info = folder / f"{module}-{version}.dist-info"
+    info = folder / f"{stem}-{version}.dist-info"
     info.mkdir()
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n", "utf-8")
     (info / "entry_points.txt").write_text(f"[{group}]\n{brings} = {module}:Theirs\n", "utf-8")

@@ -2,7 +2,7 @@
 
 A page names such a part in a comment of its own line:
 
-* ``<!-- rooms: NAME ... -->``: every public name of these rooms of dptext, from their docstrings;
+* ``<!-- rooms: NAME ... -->``: every public name of these rooms of dptext or of another package, from their docstrings;
 * ``<!-- commands -->``: every command with the help that it prints;
 * ``<!-- settings -->``: every kind of spec, its settings and their defaults;
 * ``<!-- certificate -->``: the certificate of a release that is made for the page.
@@ -43,20 +43,21 @@ _MARK = re.compile(
 
 
 def modules_of(room: str) -> list[str]:
-    """The public modules of a room of dptext, the room itself first, at every depth, but for steps of a schema."""
-    home = import_module(f"dptext.{room}")
+    """The public modules of a room, the room itself first, at every depth, but for steps of a schema."""
+    home = import_module(room)
     below = (module.name for module in pkgutil.iter_modules(getattr(home, "__path__", [])))
     shown = [name for name in below if not name.startswith("_") and name != "migrations"]
     return [room, *(each for name in shown for each in modules_of(f"{room}.{name}"))]
 
 
 def rooms(names: str) -> str:
-    """A section for each module of these rooms."""
+    """A section for each module of these rooms, which are of dptext or start with the name of another package."""
     parts = []
-    for module in (module for name in names.split() for module in modules_of(name)):
-        package = hasattr(import_module(f"dptext.{module}"), "__path__")
+    found = (name if name.startswith("dptext_") else f"dptext.{name}" for name in names.split())
+    for module in (module for name in found for module in modules_of(name)):
+        package = hasattr(import_module(module), "__path__")
         members = "\n   :no-members:" if package else ""  # what a package exports is described where it is made
-        parts.append(f"## `dptext.{module}`\n\n```{{eval-rst}}\n.. automodule:: dptext.{module}{members}\n```\n")
+        parts.append(f"## `{module}`\n\n```{{eval-rst}}\n.. automodule:: {module}{members}\n```\n")
     return "\n".join(parts)
 
 

@@ -14,7 +14,7 @@ The tree::
         IncomparableError           guarantees of different meaning were mixed
         NoGuaranteeError            the mechanism guarantees nothing, and the call did not accept that
       MissingExtraError(ImportError)  names the exact pip install line
-      GatewayError                    a gateway gave no answer (dptext.service.client)
+      GatewayError                    a gateway gave no answer (dptext_gateway.client)
 
 Messages name settings, files and record numbers. They never hold private text.
 """

@@ -31,9 +31,9 @@ STATED: dict[str, tuple[str, str]] = {
 }
 #: Tests that set a private name, and why.
 NO_OTHER_DOOR: dict[str, str] = {
-    "tests/faults/gateway_faults.py": "a fault is planted within an object, where no user comes",
+    "packages/gateway/tests/faults/gateway_faults.py": "a fault is planted within an object, where no user comes",
     "tests/statistical/test_synthesis_canary.py": "a sum has no door for totals, and thousands are released at once",
-    "tests/unit/service/test_transport.py": "another library has its public functions in a module of that name",
+    "packages/gateway/tests/unit/test_transport.py": "another library has its public functions in such a module",
 }
 
 

@@ -231,7 +231,7 @@ def test_a_command_takes_no_place_of_ours(packages: Path) -> None:
     for i, name in enumerate(("fit", "audit exact", "compare", "keys create")):
         write_package(packages, f"table{i}", f"table{i}", TABLE.format(name, "nowhere:at_all"), COMMANDS)
     assert {*brought().commands} == {*OWN[COMMANDS]}
-    assert {package for package, _ in brought().commands.values()} == {"dptext"}
+    assert {package for package, _ in brought().commands.values()} == {"dptext", "dptext-gateway"}
     assert brought().faults == {}
 
 

@@ -1,1 +1,1 @@
-"""The gateway of dptext: releases over HTTP."""
+"""The gateway: releases over HTTP and a web page, paid from a ledger."""

@@ -1,0 +1,142 @@
+"""Pictures of the gateway's page, over the models of gateway_demo.py: they are in the guide.
+
+    python packages/gateway/experiments/gateway_pictures.py [--out docs/guides/figures]
+
+Chromium is needed, and Pillow, which makes each picture small. The private texts are built-in ones.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import json
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import gateway_demo
+import httpx
+from PIL import Image
+
+import dptext as dp
+
+ROOT = Path(__file__).parents[3]
+sys.path.insert(0, str(ROOT / "tests"))
+from browser import Browser, browser  # noqa: E402
+
+COLOURS = 64
+FEW = "I need to move my doctor's appointment in Lisbon to Friday\nplease book me a table for two tonight"
+
+
+@contextlib.contextmanager
+def serving(folder: Path) -> Iterator[tuple[str, str]]:
+    """The URL of a gateway, and a key."""
+    key = gateway_demo.main(folder)["you"]
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = str(taken.getsockname()[1])
+    command = [str(Path(sys.executable).with_name("dptext")), "serve", "--models", str(folder / "models")]
+    server = subprocess.Popen([*command, "--ledger", str(folder / "books.db"), "--port", port])
+    try:
+        while True:
+            with contextlib.suppress(httpx.TransportError):
+                httpx.get(f"http://127.0.0.1:{port}/readyz").raise_for_status()
+                break
+            time.sleep(0.1)
+        yield f"http://127.0.0.1:{port}/", key
+    finally:
+        server.terminate()
+        server.wait()
+
+
+class Camera:
+    """A browser at the page."""
+
+    def __init__(self, shown: Browser, url: str, key: str, out: Path) -> None:
+        self.shown, self.url, self.key, self.out = shown, url, key, out
+
+    def do(self, script: str, until: str = "true") -> None:
+        """Run a script, and wait."""
+        self.shown.value(f"(() => {{ {script} }})(), 0")
+        self.shown.until(until, 120)
+
+    def sign_in(self, *, width: int, scheme: str = "light") -> None:
+        """Load the page anew and sign in."""
+        self.shown.visit(self.url, width=width, scheme=scheme)
+        self.do(
+            f"$('key').value = '{self.key}'; document.querySelector('#sign-in button').click();",
+            "balance && price && document.activeElement.id === 'model'",
+        )
+
+    def privatize(self) -> None:
+        """Release a few texts."""
+        self.do(
+            f"$('texts').value = {json.dumps(FEW)}; document.querySelector('#texts-form button').click();",
+            "!$('result').hidden && $('budget').textContent.includes(answer.left.match(/left ([0-9.,]*[0-9])/)[1])",
+        )
+
+    def send(self, model: str, n: int, until: str) -> None:
+        """Send a file."""
+        found = dp.sample_records(n, seed=7)  # each is sent once: a charge pays for one release of a text
+        rows = "".join(json.dumps({"text": f"{e.text} (order {e.id})", "label": e.label}) + "\n" for e in found)
+        self.do(
+            f"$('model').value = '{model}'; $('model').dispatchEvent(new Event('change'));"
+            f"const all = new DataTransfer(); all.items.add(new File([{json.dumps(rows)}], 'reviews.jsonl'));"
+            "$('file').files = all.files; $('label-field').value = 'label';"
+            "document.querySelector('#file-form button').click();",
+            until,
+        )
+
+    def take(self, name: str, first: str = "header", last: str = "footer") -> None:
+        """A picture from the top of one element to the bottom of another."""
+        self.shown.value("document.activeElement.blur(), 0")
+        top, bottom = (
+            float(str(self.shown.value(f"document.querySelector({each!r}).getBoundingClientRect().{end} + scrollY")))
+            for each, end in ((first, "top"), (last, "bottom"))
+        )
+        path, data = self.out / f"{name}.png", io.BytesIO()
+        self.shown.screenshot(path, top=max(0.0, top - 8), height=bottom - top + 16)
+        Image.open(path).convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE).save(data, "PNG", optimize=True)
+        path.write_bytes(data.getvalue())
+        print(f"{path}: {path.stat().st_size / 1024:.0f} KiB", flush=True)
+
+
+def main() -> None:
+    """Take them all."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, default=ROOT / "docs" / "guides" / "figures")
+    out = parser.parse_args().out
+    out.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as name, serving(Path(name)) as (url, key), browser(Path(name)) as shown:
+        camera = Camera(shown, url, key, out)
+        shown.call("Emulation.setScrollbarsHidden", hidden=True)
+        shown.visit(url, width=800)
+        camera.take("gateway-sign-in")
+        camera.sign_in(width=800)
+        camera.do("$('words').parentElement.open = true;")
+        camera.take("gateway-models", last="#cost")
+        camera.do("$('words').parentElement.open = false;")
+        camera.privatize()
+        camera.take("gateway-result", "#few", "#result")
+        camera.do("$('history').open = true;")
+        camera.send("requests", 20_000, "/[1-9].* records so far/.test($('job-state').textContent)")
+        camera.take("gateway-job", "#whole", "#job")
+        camera.do("$('job-cancel').click();", "$('job-state').textContent.includes('cancelled')")
+        camera.send("synthetic", 2_000, "!$('topics').hidden && $('status').textContent.includes('done')")
+        camera.take("gateway-topics", "#job", "#topics")
+        camera.take("gateway-charges", "header", "#history")
+        camera.sign_in(width=400)
+        camera.privatize()
+        camera.take("gateway-400")
+        camera.sign_in(width=800, scheme="dark")
+        camera.privatize()
+        camera.take("gateway-dark")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,194 @@
+"""`dptext keys` and `dptext serve` from the shell."""
+
+import json
+import re
+import secrets
+import shutil
+import socket
+import sqlite3
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from commands import Interpreter, dptext
+from dptext.errors import LedgerError, MissingExtraError
+from dptext.ledger.database import Database
+from dptext.text.files import held
+from dptext_gateway import commands as gateway
+from dptext_gateway.keys import Keys
+from dptext_gateway.settings import Secret
+from dptext_gateway.store import Store
+
+
+@pytest.fixture(scope="module")
+def opened(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    found = tmp_path_factory.mktemp("opened") / "books.db"
+    done = dptext("budget", "open", "reviews", "--epsilon", 10, "--unit", "document", "--ledger", found)
+    assert done.returncode == 0, done.stderr
+    return found
+
+
+@pytest.fixture
+def books(opened: Path, tmp_path: Path) -> Path:
+    return shutil.copy(opened, tmp_path / "books.db")
+
+
+def test_a_key_is_made_listed_rotated_and_revoked(books: Path) -> None:
+    def keys(*arguments: object) -> str:
+        found = dptext("keys", *arguments, "--ledger", books)
+        assert found.returncode == 0, found.stderr
+        assert ("Shown once" in found.stderr) is (arguments[0] in ("create", "rotate"))
+        return found.stdout.removesuffix("\n")
+
+    key = keys("create", "team", "--account", "reviews", "--scope", "privatize", "--scope", "jobs", "--days", 30)
+    assert re.fullmatch(r"dptext_[0-9a-f]{12}_[\w-]{43}", key)
+    prefix = key.split("_")[1]
+    listed = keys("list")
+    assert f"{prefix}  team: privatize jobs, account reviews, until 20" in listed
+    assert key not in listed
+    keys("create", "bound", "--scope", "metrics", "--model", "labels", "--model", "topics")
+    assert "bound: metrics, account none, models labels topics" in keys("list").splitlines()[-1]
+    assert json.loads(keys("list", "--json"))[0]["name"] == "team"
+    new = keys("rotate", prefix, "--days", 1)
+    assert new != key
+    assert "revoked" in keys("revoke", new.split("_")[1])
+    again = dptext("keys", "revoke", new.split("_")[1], "--ledger", books)
+    assert again.returncode == 2
+    assert "no key" in again.stderr
+    with closing(sqlite3.connect(books)) as database:
+        log = database.execute("SELECT who, account, event FROM gateway_events ORDER BY number").fetchall()
+    later = new.split("_")[1]
+    assert [line for line in log if "bound" not in line[2]] == [
+        ("administrator", "reviews", f"key created: team ({prefix})"),
+        ("administrator", "reviews", f"key rotated: team ({prefix}), now {later}"),
+        ("administrator", "reviews", f"key revoked: team ({later})"),
+    ]
+
+
+def test_a_rotation_is_whole_or_nothing(books: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = Store(Database(books))
+    keys = Keys(store, Secret.at(tmp_path / "secret"))
+    made = keys.create("team", account="reviews", scopes=("privatize",))
+    before = keys.listed()
+    monkeypatch.setattr(secrets, "token_hex", lambda _: made.split("_")[1])  # a prefix that is taken
+    with pytest.raises(LedgerError):
+        keys.rotate(made.split("_")[1], days=0)
+    assert keys.listed() == before
+    assert keys.find(made) is not None
+    assert len(store.events(None, 9)) == 1
+    store.close()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("team", "--scope", "privatize"), "Expected the account"),
+        (("team", "--scope", "all", "--account", "reviews"), "Expected scopes among"),
+        (("team", "--scope", "privatize", "--account", "other"), "other"),
+        (("<script>", "--scope", "metrics"), "name of a key"),
+        (("team", "--scope", "metrics", "--model", ""), "Expected --model with a value, found an empty one"),
+        (("team", "--scope", "metrics", "--model", "labels", "--model", "a b"), "name of a model, found 'a b'"),
+        (("team", "--scope", "metrics", "--days", "nan"), "Expected days=nan to be a number"),
+        (("team", "--scope", "metrics", "--days", "inf"), "Expected days=inf > 0 and finite"),
+        (("team", "--scope", "metrics", "--days", "0"), "Expected days=0.0 > 0"),
+        (("team", "--scope", "metrics", "--days", "1e9"), "Expected days=1000000000.0 in [0, 36500]"),
+    ],
+)
+def test_keys_that_are_not_made(books: Path, arguments: tuple[str, ...], message: str) -> None:
+    found = dptext("keys", "create", *arguments, "--ledger", books)
+    assert found.returncode == 2
+    assert message in found.stderr
+    assert not json.loads(dptext("keys", "list", "--json", "--ledger", books).stdout)
+
+
+def test_no_key_releases_for_an_account_of_named_subjects(books: Path) -> None:
+    account = ("people", "--epsilon", 10, "--unit", "document", "--by-subject", "--subject-key", books.parent / "s.key")
+    assert dptext("budget", "open", *account, "--ledger", books).returncode == 0
+    for scope in ("privatize", "jobs", "synthesize"):
+        found = dptext("keys", "create", "team", "--scope", scope, "--account", "people", "--ledger", books)
+        assert found.returncode == 2
+        assert "found 'people', opened --by-subject" in found.stderr
+        assert "Take an account opened without --by-subject." in found.stderr
+    assert not books.with_name("books.db.gateway.key").exists()
+    looks = dptext("keys", "create", "team", "--scope", "accounts", "--account", "people", "--ledger", books)
+    assert looks.returncode == 0, looks.stderr
+
+
+@pytest.fixture(scope="module")
+def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Interpreter]:
+    """One interpreter for all gateways that do not start: to import what they need takes longer than they live."""
+    found = Interpreter(tmp_path_factory.mktemp("serve"))
+    yield found
+    found.close()
+
+
+@pytest.mark.slow_cases("inf", "-1", why="nan stays; a key is made with none of them")
+@pytest.mark.parametrize("days", ["nan", "inf", "-1"])
+def test_an_old_key_does_not_hold_for_ever(books: Path, days: str) -> None:
+    made = dptext("keys", "create", "team", "--scope", "metrics", "--days", 1, "--ledger", books).stdout
+    before = dptext("keys", "list", "--json", "--ledger", books).stdout
+    found = dptext("keys", "rotate", made.split("_")[1], "--days", days, "--ledger", books)
+    assert found.returncode == 2
+    assert "Expected days=" in found.stderr
+    assert dptext("keys", "list", "--json", "--ledger", books).stdout == before
+
+
+def test_a_gateway_needs_models_books_and_a_secret_of_its_own(books: Path, tmp_path: Path, serve: Interpreter) -> None:
+    absent = serve("serve", "--models", tmp_path / "none", "--ledger", books)
+    assert absent.returncode == 2
+    assert "dptext fit --out" in absent.stderr
+    (tmp_path / "models").mkdir()
+    no_books = serve("serve", "--models", tmp_path / "models", "--ledger", tmp_path / "none.db")
+    assert no_books.returncode == 2
+    assert "dptext budget open" in no_books.stderr
+    server = "postgresql+psycopg://dptext@127.0.0.1:1/dptext"
+    remote = serve("serve", "--models", tmp_path / "models", "--ledger", server)
+    assert remote.returncode == 2
+    assert "--key-file" in remote.stderr
+    secret = tmp_path / "secret"
+    secret.write_text("0" * 64)
+    secret.chmod(0o644)
+    shown = serve("serve", "--models", tmp_path / "models", "--ledger", books, "--key-file", secret)
+    assert shown.returncode == 2
+    assert "0600" in shown.stderr
+
+
+def test_an_address_or_spool_that_is_taken_is_said_before_anything_is_served(
+    books: Path, tmp_path: Path, serve: Interpreter
+) -> None:
+    (tmp_path / "models").mkdir()
+
+    def refused(*more: object) -> str:
+        found = serve("serve", "--models", tmp_path / "models", "--ledger", books, *more)
+        assert found.returncode == 2
+        assert "Serving" not in found.stdout + found.stderr
+        assert "Traceback" not in found.stderr
+        return found.stderr
+
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        assert "Give others with --host and --port." in refused("--port", taken.getsockname()[1])
+    assert "Give others with --host and --port." in refused("--port", 80_000)
+    (tmp_path / "spool").mkdir()
+    with held(tmp_path / "spool" / "lock", "It is held."):
+        assert "Another gateway uses the spool" in refused("--port", 0, "--spool", tmp_path / "spool")
+
+
+@pytest.mark.parametrize("missing", ["sqlalchemy", "alembic", "psycopg"])
+@pytest.mark.parametrize("command", [("keys", "create"), ("keys", "list"), ("serve",)], ids=" ".join)
+def test_without_its_extra_a_command_names_that_of_the_gateway(
+    command: tuple[str, ...], missing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not that of the ledger, which is a part of it: who installs that alone is sent back again."""
+    monkeypatch.setitem(sys.modules, missing, None)
+    books = str(tmp_path / "books.db")
+    calls: dict[tuple[str, ...], Callable[[], None]] = {
+        ("keys", "create"): lambda: gateway.create("team", books, ["jobs"], account="reviews"),
+        ("keys", "list"): lambda: gateway.listed(books),
+        ("serve",): lambda: gateway.serve(tmp_path, books),
+    }
+    with pytest.raises(MissingExtraError, match=rf"`dptext {command[0]}` needs .* {missing}. .*'dptext\[service\]'"):
+        calls[command]()
+    assert list(tmp_path.iterdir()) == []

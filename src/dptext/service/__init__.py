@@ -1,1 +1,0 @@
-"""The gateway: releases over HTTP and a web page, paid from a ledger."""
