@@ -21,6 +21,8 @@ from typing import Any, Literal
 
 import goodreads
 import numpy as np
+from dptext.neural.deep_candidate import fit as candidates_fit
+from dptext.neural.deep_candidate.candidates import Utility
 from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import f1_score
@@ -35,8 +37,6 @@ from dptext.mechanisms.candidates.label_only import LabelOnly
 from dptext.mechanisms.sentences.deep_candidate import DeepCandidate, DeepCandidateMechanism
 from dptext.mechanisms.sentences.truncation import Truncation
 from dptext.mechanisms.words.word_metric import WordMetric
-from dptext.neural.deep_candidate import fit as candidates_fit
-from dptext.neural.deep_candidate.candidates import Utility
 from dptext.sampling.randomness import secure
 from dptext.text.records import Record
 from dptext.text.tokens import sentences, tokenize

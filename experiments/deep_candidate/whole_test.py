@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
+from dptext.neural.deep_candidate import FittedCandidates
 from grid import SEED, drawn, read_corpus
 
 from dptext.cli.app import app
 from dptext.embeddings.sentence_encoder import SentenceEncoder
 from dptext.mechanisms.sentences import deep_candidate
 from dptext.mechanisms.sentences.deep_candidate import DeepCandidate
-from dptext.neural.deep_candidate import FittedCandidates
 from dptext.runs.models import save_model
 from dptext.sampling.exponential import Exponential
 
