@@ -200,7 +200,7 @@ def test_the_worst_sentences_cost_epsilon_at_most(extreme: tuple[DeepCandidate, 
 
 
 def small_sums(utility: str) -> Small:
-    """Sums over sentences with many ties, and the same by counting: cosines from 1/4 to 3/4, evidence to a depth of 2 nats."""
+    """Sums with many ties, and the same by counting: cosines from 1/4 to 3/4, evidence to a depth of 2 nats."""
     m, count, dim = (int(RNG.integers(low, high)) for low, high in ((2, 5), (2, 4), (2, 4)))
     candidates, weights, bias = ints(m, dim), ints(dim, count), ints(count)
     space = CosineSpace(np.zeros(dim), np.eye(dim)) if utility != "evidence" else None
