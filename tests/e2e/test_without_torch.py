@@ -30,7 +30,7 @@ labels = ("health", "leisure", "money", "travel")
 WORK = {
     "synthesize": """
 found = dp.synthesize(records[:60], records[60:], label="label", labels=labels, epsilon=8.0)
-texts = [each.text for each in found.releases]
+texts = [each.output for each in found.releases]
 assert texts and set(texts) <= {each.text for each in records[60:]}
 """,
     "deep_candidate": """
