@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+
+pytest.importorskip("safetensors")
 from safetensors.numpy import load_file, save_file
 
 from dptext.errors import ConfigError
