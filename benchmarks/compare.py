@@ -31,7 +31,7 @@ from dptext.compare.experiment import Experiment, parse_experiment
 from dptext.compare.grid import plan_cells
 from dptext.errors import DPTextError
 from dptext.mechanism import Learns, Mechanism, Spec
-from dptext.neural import adept, deep_candidate, erae  # noqa: F401 (loaded before the first cell)
+from dptext.neural import adept, erae  # noqa: F401 (loaded before the first cell)
 from dptext.registry import SPECS
 
 MIN_RATIO = 2.0  # of all fits
@@ -68,7 +68,7 @@ def smaller(part: int, corpora: list[str]) -> Experiment:
         plan["corpora"] = [name for name in plan.get("corpora", corpora) if name in corpora and learns]
         if plan["kind"] == "erae":
             plan["set"]["max_words"] = WORDS
-        if plan["kind"] == "deep_candidate" and not here:
+        if plan["kind"] in ("deep_candidate", "sentdp") and not here:
             plan["set"]["min_sentences"] = 1
     data["mechanisms"] = [plan for plan in data["mechanisms"] if plan["corpora"]]
     return parse_experiment(data)

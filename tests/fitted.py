@@ -15,7 +15,7 @@ from dptext.mechanisms.redaction.pii import PiiRedaction, PiiRedactionMechanism
 from dptext.registry import SPECS
 from dptext.text.samples import sample_records
 
-NEURAL = ("adept", "adept_dpsgd", "published_adept", "deep_candidate", "candidates", "truncation", "embedded", "erae")
+NEURAL = ("adept", "adept_dpsgd", "published_adept", "sentdp", "candidates", "truncation", "embedded", "erae")
 
 
 @functools.cache

@@ -11,12 +11,13 @@ import argparse
 from pathlib import Path
 
 import numpy as np
-from grid import ALL, CLASSIFIER, ROWS, SEED, VECTORS, Trial, choices, drawn, read_corpus
+from grid import ALL, CLASSIFIER, SEED, VECTORS, Trial, choices, drawn, read_corpus
 
 from dptext.embeddings.encoders import PublicVectors
+from dptext.mechanisms.sentences.candidates import Utility
 from dptext.mechanisms.sentences.deep_candidate import DeepCandidate
 
-UTILITIES = tuple(utility for utility, recoder in ROWS if recoder == "none" and utility != "evidence")
+UTILITIES: tuple[Utility, ...] = ("similarity", "whitened", "mixed")
 
 
 def main() -> None:

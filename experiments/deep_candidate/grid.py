@@ -32,11 +32,14 @@ from dptext.embeddings.encoders import Encoder, PublicVectors, load_encoder
 from dptext.embeddings.likeness import mean_by_document
 from dptext.mechanisms.candidates.candidates import Candidates
 from dptext.mechanisms.candidates.label_only import LabelOnly
-from dptext.mechanisms.sentences.deep_candidate import DeepCandidate, DeepCandidateMechanism
+from dptext.mechanisms.sentdp import fit as depth_fit
+from dptext.mechanisms.sentdp.scores import DEPTHS, Depth
+from dptext.mechanisms.sentdp.sentdp import SentDp
+from dptext.mechanisms.sentences.candidate_choice import CandidateMechanism
+from dptext.mechanisms.sentences.candidates import Utility
+from dptext.mechanisms.sentences.deep_candidate import DeepCandidate
 from dptext.mechanisms.sentences.truncation import Truncation
 from dptext.mechanisms.words.word_metric import WordMetric
-from dptext.neural.deep_candidate import fit
-from dptext.neural.deep_candidate.candidates import Utility
 from dptext.sampling.randomness import secure
 from dptext.text.records import Record
 from dptext.text.tokens import sentences, tokenize
@@ -66,7 +69,7 @@ GROUPS = {
     "sci.electronics": "technology",
 }
 #: utility, recoder: in the order of the table.
-ROWS: tuple[tuple[Utility, Recoding], ...] = (
+ROWS: tuple[tuple[Utility | Depth, Recoding], ...] = (
     ("algorithm_1", "clusters"),
     ("lowest", "none"),
     ("lowest", "clusters"),
@@ -162,14 +165,14 @@ class Trial:
         self.models = classifiers(self.own, self.classes)
         self.position = {record.text: i for i, record in enumerate(public)}
         # A recoder knows no epsilon, and is trained once. (It is looked up by name where it is used.)
-        fit_recoder, fitted = fit.fit_recoder_for, {}
+        fit_recoder, fitted = depth_fit.fit_recoder_for, {}
 
         def once(rest: Any, *, targets: str, **how: Any) -> Any:
             if targets not in fitted:
                 fitted[targets] = fit_recoder(rest, targets=targets, **how)
             return fitted[targets]
 
-        setattr(fit, "fit_recoder_for", once)  # noqa: B010
+        setattr(depth_fit, "fit_recoder_for", once)  # noqa: B010
 
     def score(
         self,
@@ -244,6 +247,17 @@ def references(trial: Trial, trials: int) -> None:
         )
 
 
+def spec_of(
+    utility: Utility | Depth, recoder: Recoding, epsilon: float, labels: tuple[str, ...]
+) -> DeepCandidate | SentDp:
+    """The settings of a row: those of the paper where the utility is a depth."""
+    if utility in DEPTHS:
+        named = labels if recoder == "labels" else ()
+        return SentDp(epsilon, named, utility=utility, recoder=recoder, precision="bfloat16")
+    named = labels if utility in ("evidence", "mixed") else ()
+    return DeepCandidate(epsilon, named, utility=utility, precision="bfloat16")
+
+
 def run(trial: Trial, *, trials: int, epsilons: Sequence[float]) -> None:
     """Run all cells that are not there yet."""
     references(trial, trials)
@@ -280,13 +294,12 @@ def run(trial: Trial, *, trials: int, epsilons: Sequence[float]) -> None:
 
     for epsilon in epsilons:
         for utility, recoder in ROWS:
-            labelled = utility in ("evidence", "mixed") or recoder == "labels"
-            spec = DeepCandidate(
-                epsilon, trial.labels if labelled else (), utility=utility, recoder=recoder, precision="bfloat16"
-            )
-            fitted: list[DeepCandidateMechanism] = []
+            spec = spec_of(utility, recoder, epsilon, trial.labels)
+            fitted: list[CandidateMechanism] = []
 
-            def chosen(private: Private, spec: DeepCandidate = spec, fitted: Any = fitted) -> list[dict[str, float]]:
+            def chosen(
+                private: Private, spec: DeepCandidate | SentDp = spec, fitted: Any = fitted
+            ) -> list[dict[str, float]]:
                 if not fitted:
                     fitted.append(spec.fit(public=trial.public, seed=SEED))
                 return choices(trial, fitted[0], private, trials)
@@ -326,7 +339,7 @@ def tokens(text: str) -> list[str]:
     return [token.lower() for line in tokenize(text) for token in line]
 
 
-def choices(trial: Trial, mechanism: DeepCandidateMechanism, private: Private, trials: int) -> list[dict[str, float]]:
+def choices(trial: Trial, mechanism: CandidateMechanism, private: Private, trials: int) -> list[dict[str, float]]:
     """What `privatize` chooses, several times from the same utilities."""
     texts = mechanism.candidates
     rows = np.array([trial.position[text] for text in texts])

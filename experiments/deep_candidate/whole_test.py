@@ -22,9 +22,9 @@ from grid import SEED, drawn, read_corpus
 
 from dptext.cli.app import app
 from dptext.embeddings.sentence_encoder import SentenceEncoder
-from dptext.mechanisms.sentences import deep_candidate
+from dptext.mechanisms.sentences import candidate_choice
+from dptext.mechanisms.sentences.candidates import FittedCandidates
 from dptext.mechanisms.sentences.deep_candidate import DeepCandidate
-from dptext.neural.deep_candidate import FittedCandidates
 from dptext.runs.models import save_model
 from dptext.sampling.exponential import Exponential
 
@@ -66,7 +66,7 @@ def main() -> None:
     with source.open("w", encoding="utf-8") as file:
         file.writelines(json.dumps({"text": record.text}) + "\n" for record in test)
     setattr(SentenceEncoder, "embed", clocked("encoding", SentenceEncoder.embed))  # noqa: B010
-    setattr(deep_candidate, "sentences", clocked("splitting into sentences", deep_candidate.sentences))  # noqa: B010
+    setattr(candidate_choice, "sentences", clocked("splitting into sentences", candidate_choice.sentences))  # noqa: B010
     setattr(FittedCandidates, "utilities", clocked("utilities", FittedCandidates.utilities))  # noqa: B010
     setattr(Exponential, "choose", clocked("choosing", Exponential.choose))  # noqa: B010
     CLOCK.update(dict.fromkeys(CLOCK, 0.0))

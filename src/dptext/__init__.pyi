@@ -25,6 +25,7 @@ from .mechanisms.redaction.pii import PiiRedaction as PiiRedaction
 from .mechanisms.redaction.random import CountRedaction as CountRedaction
 from .mechanisms.redaction.random import RandomRedaction as RandomRedaction
 from .mechanisms.redaction.smart import SmartRedaction as SmartRedaction
+from .mechanisms.sentdp.sentdp import SentDp as SentDp
 from .mechanisms.sentences.deep_candidate import DeepCandidate as DeepCandidate
 from .mechanisms.sentences.truncation import Truncation as Truncation
 from .mechanisms.words.baselines import PrivatePhrases as PrivatePhrases

@@ -15,6 +15,7 @@ from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 
+from dptext.errors import ConfigError
 from dptext.privacy.events import Event
 from dptext.privacy.guarantee import Guarantee, Trust, Unit
 from dptext.sampling.randomness import Randomness
@@ -254,6 +255,28 @@ class HasMetric(Protocol):
 
     def distance(self, first: Record, second: Record, /) -> float:
         """The distance of two neighbours in the guarantee's metric, rounded up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """Settings, and values of settings, that a kind had and that another kind has now.
+
+    A spec with such settings names them by a class variable `moved`.
+    """
+
+    to: str  #: the other kind
+    settings: tuple[str, ...]
+    values: Mapping[str, tuple[str, ...]]
+
+    def refuse(self, kind: str, key: str, value: object) -> None:
+        """Raise ConfigError if the setting, or this value of it, has moved; the message names the other kind."""
+        if key in self.settings:
+            raise ConfigError(
+                f"Expected no {key} for {kind}: it is a setting of {self.to} now. Leave it out, or take kind "
+                f"{self.to}. A model that was saved with it has to be fitted again."
+            )
+        if value in self.values.get(key, ()):
+            raise ConfigError(f"Expected another {key} than {value!r} for {kind}: it is of kind {self.to} now.")
 
 
 def setting_fields(spec: Promise | type[Promise]) -> tuple[Field[Any], ...]:

@@ -63,6 +63,7 @@ MECHANISMS: Final = {
     "published_adept": "mechanisms.adept.published:PublishedAdept",
     "label_only": "mechanisms.candidates.label_only:LabelOnly",
     "deep_candidate": "mechanisms.sentences.deep_candidate:DeepCandidate",
+    "sentdp": "mechanisms.sentdp.sentdp:SentDp",
     "candidates": "mechanisms.candidates.candidates:Candidates",
     "truncation": "mechanisms.sentences.truncation:Truncation",
     "erae": "mechanisms.erae.erae:ErAe",

@@ -12,6 +12,7 @@ READ = {  # by a network whose last bits another text of the batch can change
     "adept_dpsgd": "the encoder reads a text",
     "candidates": "the sentence encoder reads a sentence",
     "deep_candidate": "the sentence encoder reads a sentence",
+    "sentdp": "the sentence encoder reads a sentence",
     "truncation": "the sentence encoder reads a sentence",
     "erae": "the network computes a text",
 }
@@ -21,7 +22,7 @@ RANKED = {"ranker": "adept", "adept": "folder"}
 @pytest.mark.parametrize("kind", READ)
 def test_the_cost_of_a_flipped_rounding_is_stated(kind: str) -> None:
     spec = SPECS[kind].tiny()[0]
-    if kind in ("deep_candidate", "truncation"):  # the tiny ones read by words, each text alone
+    if kind in ("deep_candidate", "sentdp", "truncation"):  # the tiny ones read by words, each text alone
         assert not any("alone" in text for text in spec.guarantee().assumptions)
         spec = replace(spec, encoder="sentence" if kind == "truncation" else "all-MiniLM-L6-v2")
         assert not any("alone" in text for text in spec.guarantee().assumptions)  # computed by itself on a processor

@@ -8,9 +8,14 @@ from fitted import NEURAL, fitted
 
 #: What needs an optional package of its own: tests/unit/mechanisms/test_pii_redaction.py holds it to the contract.
 ELSEWHERE = ("pii_redaction",)
-#: As the first but for a diameter, another covariance, another text, a level of 1, or TEM, which carries the planted
-#: faults of test_contract_faults.py.
-ALIKE = {*(("word_metric", i) for i in (1, 2, 3, 4)), ("label_only", 1), ("random_redaction", 2)}
+#: As the first but for a utility, a relation, a diameter, another covariance, another text, a level of 1, or TEM, which
+#: carries the planted faults of test_contract_faults.py.
+ALIKE = {
+    *(("word_metric", i) for i in (1, 2, 3, 4)),
+    ("label_only", 1),
+    ("random_redaction", 2),
+    *(("deep_candidate", i) for i in (1, 2, 3)),
+}
 TINY = [(kind, i) for kind, cls in SPECS.items() if kind not in ELSEWHERE for i in range(len(cls.tiny()))]
 
 
@@ -23,6 +28,7 @@ LATER = {
     "embedded": ("distribution",),
     "adept_dpsgd": ("distribution", "statements", "settings", "fit", "order"),
     "deep_candidate": ("distribution",),
+    "sentdp": ("distribution",),
     "erae": ("distribution",),
     "dp_prompt": ("distribution",),
     "truncation": ("distribution",),
@@ -44,6 +50,7 @@ def waits(kind: str, i: int, check: str = "guarantee") -> bool:
 
 @pytest.mark.slow_cases(
     *("adept_dpsgd-0-guarantee", "candidates-0-guarantee", "deep_candidate-0-guarantee", "dp_prompt-0-guarantee"),
+    *("sentdp-0-guarantee",),
     *("dp_prompt-1-guarantee", "erae-0-guarantee", "random_redaction-1-guarantee", "syntf-0-guarantee"),
     *("truncation-0-guarantee", "random_redaction-1-distribution", "count_redaction-1-distribution"),
     *("adept-0-guarantee", "label_only-0-guarantee", "label_only-0-distribution", "random_redaction-0-guarantee"),

@@ -11,7 +11,7 @@ from dptext.text.samples import sample_records
 from fitted import fitted
 
 KINDS = ("word_metric", "syntf", "adept", "adept_dpsgd", "candidates", "label_only", "deep_candidate", "erae")
-SEEN = [*((kind, 0) for kind in KINDS), ("truncation", 1), ("dp_prompt", 0), ("dp_prompt", 1)]
+SEEN = [*((kind, 0) for kind in KINDS), ("truncation", 1), ("sentdp", 0), ("dp_prompt", 0), ("dp_prompt", 1)]
 
 
 class Louder:

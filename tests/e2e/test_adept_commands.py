@@ -505,7 +505,7 @@ WRONG = {
     "no private text": (["fit", *ADEPT, "--private", "PUBLIC", "--out", "new"], "published_adept"),
     "nothing to choose among": (
         ["fit", *ADEPT, "--public", "PUBLIC", "--pool", "PUBLIC", "--out", "new"],
-        "deep_candidate, candidates",
+        "deep_candidate, sentdp, candidates",
     ),
     "a pool beside public text": (
         ["fit", "-m", "candidates", "-s", "epsilon=1", "--pool", "PUBLIC", "--out", "new"],

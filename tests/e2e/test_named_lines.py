@@ -30,6 +30,7 @@ COMMANDS = (
     f"{FIT} deep_candidate --set epsilon=8 --set min_sentences=1",
     f"{FIT} deep_candidate --set epsilon=8 --set min_sentences=1 --set encoder=distilled",
     f"{FIT} deep_candidate --set epsilon=8 --set min_sentences=1 --set encoder=glove",
+    f"{FIT} sentdp --set epsilon=8 --set min_sentences=1 --set clusters=4 --set epochs=1",
     f"{FIT} truncation --set epsilon=8",
     f"{FIT} truncation --set epsilon=8 --set encoder=distilled",
     f"{FIT} truncation --set epsilon=8 --set encoder=glove",

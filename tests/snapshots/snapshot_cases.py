@@ -160,15 +160,21 @@ VARIED: dict[str, list[Settings]] = {
             {"relation": "add_or_remove_one"},
             {"max_sentences": 20},
             {"relation": "add_or_remove_one", "max_sentences": 20},
-            {"utility": "lowest", "max_sentences": 21},
-            {"utility": "mean_depth", "selection": "permute_and_flip", "recoder": "clusters"},
             {"utility": "evidence", "labels": LABELS, "output": "both"},
             {"utility": "mixed", "labels": LABELS, "selection": "permute_and_flip", "max_sentences": 5},
             {"utility": "whitened", "encoder": "glove", "output": "embedding", "candidates": 100},
-            {"utility": "algorithm_1", "recoder": "labels", "labels": LABELS, "relation": "add_or_remove_one"},
         ),
         {"epsilon": 1.0, "utility": "evidence"},
         {"epsilon": 1.0, "recoder": "clusters"},
+    ],
+    "sentdp": [
+        *_each(
+            EPSILONS,
+            {"utility": "lowest", "max_sentences": 21},
+            {"utility": "mean_depth", "selection": "permute_and_flip", "recoder": "clusters"},
+            {"utility": "algorithm_1", "recoder": "labels", "labels": LABELS, "relation": "add_or_remove_one"},
+        ),
+        {"epsilon": 1.0, "recoder": "labels"},
     ],
     "candidates": [
         *_each(
@@ -374,9 +380,9 @@ MORE: dict[str, dict[str, Settings]] = {
     },
     "published_adept": {"gaussian": {**_SMALL["published_adept"][0], "noise": "gaussian", "decoding": "constrained"}},
     "deep_candidate": {
-        "evidence": {**_SMALL["deep_candidate"][0], "utility": "evidence", "labels": LABELS, "recoder": "none"},
+        "evidence": {**_SMALL["deep_candidate"][0], "utility": "evidence", "labels": LABELS},
         "flip": {**_SMALL["deep_candidate"][0], "selection": "permute_and_flip", "max_sentences": 3},
-        "whitened": {**_SMALL["deep_candidate"][0], "utility": "whitened", "recoder": "none", "output": "both"},
+        "whitened": {**_SMALL["deep_candidate"][0], "utility": "whitened", "output": "both"},
     },
     "candidates": {"adept": {**_SMALL["candidates"][0], "ranker": "adept", "adept": "adept_of_candidates"}},
     "syntf": {"many": {**_SMALL["syntf"][0], "n_terms": 5}},

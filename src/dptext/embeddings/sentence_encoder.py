@@ -16,15 +16,20 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias, get_
 import numpy as np
 
 from dptext.embeddings.embedder import MINILM, MINILM_NAMES, PACKAGE, WEIGHTS_SHA256, encoder_folder, files_digest
-from dptext.embeddings.torch_network import TorchNetwork, load_torch_model, piece_limit, word_pieces
+from dptext.embeddings.torch_network import (
+    TorchModel,
+    TorchNetwork,
+    load_torch_model,
+    piece_limit,
+    require_tokenizer,
+    word_pieces,
+)
 from dptext.errors import ConfigError, needing
 from dptext.kernels.processors import threads
 from dptext.text.samples import sample_records
 from dptext.types import Floats, Singles
 
 if TYPE_CHECKING:
-    from sentence_transformers import SentenceTransformer
-
     from dptext.embeddings.bert.network import Bert
 
 #: "auto" is bfloat16 if the processor multiplies it, else float32.
@@ -192,10 +197,7 @@ def _by_bert(
 def _checked(name: str, digest: str, path: Path, device: str, precision: Precision) -> SentenceEncoder:
     """Make the encoder. ConfigError unless it agrees with sentence-transformers on public sentences."""
     model = load_torch_model(path, device=device)
-    from transformers import PreTrainedTokenizerBase  # noqa: PLC0415 (an extra)
-
-    if not isinstance(getattr(model[0], "tokenizer", None), PreTrainedTokenizerBase):
-        raise ConfigError(f"Expected {name} to be a transformer with a tokenizer of its own. Take another model.")
+    require_tokenizer(model, name)
     known = np.stack([model.encode(text, normalize_embeddings=True, show_progress_bar=False) for text in _PROBES])
     encoder = _in_bert(name, digest, path, model, precision) if device == "cpu" else None
     if encoder is None:
@@ -214,9 +216,7 @@ def _checked(name: str, digest: str, path: Path, device: str, precision: Precisi
     return encoder
 
 
-def _in_bert(
-    name: str, digest: str, path: Path, model: "SentenceTransformer", precision: Precision
-) -> SentenceEncoder | None:
+def _in_bert(name: str, digest: str, path: Path, model: TorchModel, precision: Precision) -> SentenceEncoder | None:
     from dptext.embeddings.bert.reading import read_bert, supported  # noqa: PLC0415 (numba is slow to load)
 
     network: Any = model[0]

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 #: Numbers of word pieces in a block, largest first. A single text needs a block of the smallest size.
 _SIZES = (1024, 512, 256, 128, 64)
+#: A loaded sentence-transformers model.
+TorchModel: TypeAlias = "SentenceTransformer"
 TorchPrecision: TypeAlias = Literal["float32", "bfloat16"]
 _LONGEST = 8192  # limit of word pieces for models that name none
 _GPU_FACTOR = 32  # factor of the rows per block, as small blocks leave a GPU idle
@@ -93,7 +95,7 @@ def padded(pieces: Mapping[str, Sequence[Sequence[int]]], block: Block, *, pad: 
 class TorchNetwork:
     """A network that maps texts to unit vectors by torch: the model with its tokenizer, and the products' precision."""
 
-    model: "SentenceTransformer"
+    model: TorchModel
     precision: TorchPrecision = "float32"
 
     def vectors(self, texts: Sequence[str], *, on_done: Callable[[int], None] | None = None) -> Singles:
@@ -120,7 +122,7 @@ class TorchNetwork:
         return np.asarray(np.concatenate([rows for _, rows in found])[np.argsort(positions)])
 
 
-def load_torch_model(path: Path, *, device: str) -> "SentenceTransformer":
+def load_torch_model(path: Path, *, device: str) -> TorchModel:
     """Load the model in a folder, for inference.
 
     ConfigError: the device is not here; or the model cannot be loaded, needs code of its own, or has weights that are
@@ -148,12 +150,20 @@ def load_torch_model(path: Path, *, device: str) -> "SentenceTransformer":
     return found
 
 
-def piece_limit(model: "SentenceTransformer") -> int:
+def require_tokenizer(model: TorchModel, name: str) -> None:
+    """Raise ConfigError unless the model's first module is a transformer with a tokenizer of its own."""
+    from transformers import PreTrainedTokenizerBase  # noqa: PLC0415 (an extra)
+
+    if not isinstance(getattr(model[0], "tokenizer", None), PreTrainedTokenizerBase):
+        raise ConfigError(f"Expected {name} to be a transformer with a tokenizer of its own. Take another model.")
+
+
+def piece_limit(model: TorchModel) -> int:
     """The largest number of word pieces that are read of a text."""
     return min(model.max_seq_length or _LONGEST, _LONGEST)
 
 
-def word_pieces(model: "SentenceTransformer", texts: Sequence[str], *, limit: int) -> dict[str, list[list[int]]]:
+def word_pieces(model: TorchModel, texts: Sequence[str], *, limit: int) -> dict[str, list[list[int]]]:
     """Split at least one text into at most `limit` word pieces, as `SentenceTransformer.encode` does, with their types.
 
     The model's own prompt, if any, comes first. Half of a surrogate pair, which UTF-8 cannot hold, is read as "?". The

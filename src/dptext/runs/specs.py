@@ -20,7 +20,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from dptext.doors import absent
 from dptext.errors import ConfigError
-from dptext.mechanism import Answers, Promise, Spec, setting_fields
+from dptext.mechanism import Answers, Moved, Promise, Spec, setting_fields
 from dptext.registry import SPECS, SYNTHESES, answers
 from dptext.text.formats import spelled
 from dptext.text.inputs import read_whole
@@ -85,8 +85,11 @@ def _spec(values: Mapping[str, Json], kinds: Mapping[str, type[Promise]], what: 
         raise ConfigError(f"Expected kind={kind!r} to name {what}: {hint}Known: {', '.join(sorted(kinds))}.")
     cls = kinds[kind]
     known = {field.name: field for field in setting_fields(cls)}
+    moved: Moved | None = getattr(cls, "moved", None)
     settings: dict[str, object] = {}
     for key, value in given.items():
+        if moved is not None:
+            moved.refuse(kind, key, value)
         if key not in known:
             hint = _nearest(key, list(known))
             raise ConfigError(f"Expected {key!r} to be a setting of {kind}: {hint}Known: {', '.join(known)}.")

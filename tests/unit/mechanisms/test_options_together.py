@@ -30,11 +30,12 @@ LABELS = ("health", "travel", "money", "leisure")
 #: Where a pupil of the sentence encoder takes its common words: with all of them it learns for half a minute.
 TAUGHT = (
     "dptext.synthesis.space", "dptext.mechanisms.candidates.rankers", "dptext.mechanisms.sentences.truncation",
-    "dptext.neural.deep_candidate.fit",
+    "dptext.mechanisms.sentences.candidate_fit",
 )  # fmt: skip
 #: Options whose type does not list them.
 OTHERS: dict[str, dict[str, tuple[Any, ...]]] = {
     "deep_candidate": {"encoder": ("glove", "distilled", "all-MiniLM-L6-v2")},
+    "sentdp": {"encoder": ("glove", "distilled", "all-MiniLM-L6-v2"), "labels": ((), LABELS)},
     "embedded": {"encoder": ("glove", "all-MiniLM-L6-v2")},
     "prototypes": {"names": ((), LABELS[::-1]), "dim": (0, 1, 8)},
     "votes": {"dim": (1, 8)},
@@ -56,9 +57,8 @@ NEVER: dict[str, set[tuple[str, Any]]] = {
 }
 #: Settings of which some values exclude each other, as their docstrings say.
 APART = {
-    "deep_candidate": {
-        frozenset(pair) for pair in (("labels", "recoder"), ("labels", "utility"), ("recoder", "utility"))
-    },
+    "deep_candidate": {frozenset(("labels", "utility"))},
+    "sentdp": {frozenset(("labels", "recoder"))},
     "prediction": {frozenset(("per_text", "rounds"))},
     "steering": {frozenset(("labels", "names"))},
 }

@@ -16,12 +16,18 @@ from dptext.mechanisms.adept.published import PublishedAdept
 from dptext.mechanisms.adept.sound import Adept
 from dptext.mechanisms.candidates.candidates import Candidates
 from dptext.mechanisms.erae.erae import ErAe
+from dptext.mechanisms.sentdp.sentdp import SentDp
 from dptext.mechanisms.sentences.deep_candidate import DeepCandidate
 from dptext.text.samples import sample_records
 
-ROOMS = ("dptext.neural.adept", "dptext.neural.erae", "dptext.neural.deep_candidate")
+ROOMS = (
+    *("dptext.neural.adept", "dptext.neural.erae", "dptext.mechanisms.sentdp.fit", "dptext.mechanisms.sentdp.scores"),
+    *("dptext.mechanisms.sentdp.recoder", "dptext.mechanisms.sentences.candidates"),
+    "dptext.mechanisms.sentences.candidate_fit",
+)
 BY_LATENTS = replace(Candidates.tiny()[0], ranker="adept", adept="model")
-DOORS = [Adept.tiny()[0], AdeptDpSgd.tiny()[0], PublishedAdept.tiny()[0], ErAe.tiny()[0], DeepCandidate.tiny()[0]]
+KINDS = (Adept, AdeptDpSgd, PublishedAdept, ErAe, DeepCandidate, SentDp)
+DOORS = [kind.tiny()[0] for kind in KINDS]
 
 
 @pytest.fixture(autouse=True)

@@ -1,69 +1,52 @@
-"""DeepCandidate's fitted public part: candidates, their embeddings and their scores; saving and loading.
+"""Public candidates of a choice of documents: their texts, their embeddings, their scores; saving and loading.
 
-Every utility has sensitivity 1 under replacement of one sentence: a depth because its counts change by at most 1, a
-likeness as a sum of scores in [0, 1] (derivations, "Depths and sums"). The paper prints `algorithm_1`; its text
-describes `lowest`.
+Scores have sensitivity 1 under replacement of one sentence. Those of this module are sums over the sentences of numbers
+in [0, 1] (derivations, "Depths and sums"). Everything here is learnt from public text.
 """
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from safetensors.numpy import save
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
 
-from dptext.embeddings.depth import ProjectedCandidates, Statistic
 from dptext.embeddings.distilled import DistilledEncoder, load_distilled
 from dptext.embeddings.encoders import Encoder, load_encoder
 from dptext.embeddings.likeness import GRID, STEPS, CosineSpace, Evidence, likeness_sums, sums_by_document
 from dptext.embeddings.sentence_encoder import Precision
-from dptext.neural.deep_candidate.recoder import Recoder, load_recoder
-from dptext.neural.weights import read_weights
 from dptext.text.files import write_private
 from dptext.text.inputs import reading_saved
 from dptext.types import Floats, Integers, Singles
 
-Utility = Literal["lowest", "algorithm_1", "mean_depth", "similarity", "whitened", "evidence", "mixed"]
+Utility = Literal["similarity", "whitened", "evidence", "mixed"]
+Arrays: TypeAlias = Mapping[str, NDArray[np.generic]]
 
-DEPTHS: dict[str, Statistic] = {"lowest": "lowest", "algorithm_1": "algorithm_1", "mean_depth": "mean"}
 TEXTS_FILE, ARRAYS_FILE = "candidates.json", "candidates.safetensors"
 _LARGEST = 1e9  # far above any fitted number
 _NARROWEST = 1e-9
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class DepthScores:
-    """The depth of candidates among sentences on public directions. A `recoder`, if any, first recodes the sentences.
+class Scores(Protocol):
+    """Fitted, public scores of candidates. Replacing one sentence of a document changes each by at most 1."""
 
-    `directions` `(dim, n_directions)` are unit vectors in steps of 2^-11. `means` `(m, dim)` are the mean embeddings of
-    each candidate's sentences.
-    """
+    @property
+    def arrays(self) -> Arrays:
+        """The fitted numbers, by name."""
+        ...
 
-    recoder: Recoder | None
-    directions: Singles
-    means: Floats
-    statistic: Statistic
-    _candidates: ProjectedCandidates = field(init=False)  # projected once for all documents
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_candidates", ProjectedCandidates(_projected(self.means, self.directions)))
+    def released(self, means: Floats) -> Floats:
+        """The embeddings of the candidates that are released `(m, dim)`; `means` are those of their sentences."""
+        ...
 
     def __call__(self, embeddings: Floats, sizes: Sequence[int], /) -> Floats:
         """Utilities `(n_documents, m)` from the embeddings `(n_sentences, dim)` of documents of these sizes."""
-        moved = embeddings if self.recoder is None else self.recoder(embeddings)
-        ours = _projected(moved, self.directions)
-        depths = self._candidates.depths(ours, sizes, self.statistic, threads=torch.get_num_threads())
-        return depths / (self.directions.shape[1] if self.statistic == "mean" else 1)
-
-
-def _projected(vectors: Floats, directions: Singles) -> Singles:
-    # Vectors of length at most 1 and unit directions are in steps of 2^-11, so their products are exact in float32.
-    return np.asarray(np.rint(vectors * GRID).astype(np.float32) @ directions)
+        ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -81,6 +64,21 @@ class LikenessScores:
     evidence: Evidence | None
     classes: Integers
 
+    @property
+    def arrays(self) -> Arrays:
+        """The fitted numbers, by name."""
+        found: dict[str, NDArray[np.generic]] = {"classes": self.classes, "stretch": np.array([self.low, self.high])}
+        if self.space is not None:
+            found |= {"centre": self.space.centre, "root": self.space.root, "points": self.points}
+        if self.evidence is not None:
+            weights, bias = self.evidence.weights, self.evidence.bias
+            found |= {"weights": weights, "bias": bias, "reach": np.array(self.evidence.depth)}
+        return found
+
+    def released(self, means: Floats) -> Floats:
+        """The means as they are."""
+        return means
+
     def __call__(self, embeddings: Floats, sizes: Sequence[int], /) -> Floats:
         """Utilities `(n_documents, m)` from the embeddings `(n_sentences, dim)` of documents of these sizes."""
         parts: list[Floats] = []
@@ -92,22 +90,17 @@ class LikenessScores:
         return parts[0] if len(parts) == 1 else (parts[0] + parts[1]) / 2
 
 
-Scores: TypeAlias = DepthScores | LikenessScores
-
-
 @dataclass(frozen=True, slots=True)
 class CandidateSettings:
-    """A spec's settings of the fit. `dptext.DeepCandidate` explains each."""
+    """A spec's settings of the candidates. `dptext.DeepCandidate` explains each.
 
-    epsilon: float
+    `scored_by` are the settings that say which scores are fitted. Files of other scores are refused.
+    """
+
     labels: tuple[str, ...]
-    utility: Utility
-    recoder: Literal["none", "clusters", "labels"]
+    scored_by: tuple[str, ...]
     candidates: int
     min_sentences: int
-    projections: int
-    clusters: int
-    epochs: int
     encoder: str
     precision: Precision
     device: str
@@ -145,100 +138,97 @@ class FittedCandidates:
         found = hashlib.sha256(json.dumps([self.texts, self.labels]).encode())
         for name, array in sorted(self._arrays().items()):
             found.update(name.encode() + array.tobytes())
-        if isinstance(self.scores, DepthScores) and self.scores.recoder is not None:
-            found.update(self.scores.recoder.digest.encode())
         pool = {"pool": self.pool} if self.pool else {}
         return {"candidates": found.hexdigest(), "public": self.trained_on, **pool, "encoder": self.encoder.digest}
 
     def _arrays(self) -> dict[str, NDArray[np.generic]]:
-        arrays: dict[str, NDArray[np.generic]] = {"outputs": self.outputs}
-        match self.scores:
-            case DepthScores(_, directions, means, _):
-                arrays |= {"directions": directions, "means": means}
-            case LikenessScores(space, points, low, high, evidence, classes):
-                arrays |= {"classes": classes, "stretch": np.array([low, high])}
-                if space is not None:
-                    arrays |= {"centre": space.centre, "root": space.root, "points": points}
-                if evidence is not None:
-                    arrays |= {"weights": evidence.weights, "bias": evidence.bias, "reach": np.array(evidence.depth)}
+        arrays = {"outputs": self.outputs, **self.scores.arrays}
         return {name: np.ascontiguousarray(array) for name, array in arrays.items()}
 
     def save(self, folder: Path) -> None:
         """Write the state as new files into an existing folder. An encoder is written only if it is distilled."""
-        described: dict[str, object] = {"utility": self.settings.utility, "recoder": self.settings.recoder}
-        described |= {"encoder": self.encoder.digest, "texts": self.texts, "labels": self.labels}
-        described |= {"trained_on": self.trained_on, "pool": self.pool}
+        described: dict[str, object] = {"scored_by": self.settings.scored_by, "encoder": self.encoder.digest}
+        described |= {"texts": self.texts, "labels": self.labels, "trained_on": self.trained_on, "pool": self.pool}
         write_private(folder / TEXTS_FILE, json.dumps(described).encode())
         write_private(folder / ARRAYS_FILE, save(self._arrays()))
-        if isinstance(self.scores, DepthScores) and self.scores.recoder is not None:
-            self.scores.recoder.save(folder)
         if isinstance(self.encoder, DistilledEncoder):
             self.encoder.save(folder)
 
 
-def load_candidates(settings: CandidateSettings, folder: Path) -> FittedCandidates:
-    """Load the candidates that `FittedCandidates.save` wrote under the same settings. Else ConfigError."""
+def load_candidates(
+    settings: CandidateSettings, folder: Path, read_scores: Callable[[Arrays, int, Integers], Scores]
+) -> FittedCandidates:
+    """Load the candidates that `FittedCandidates.save` wrote under the same settings. Else ConfigError.
+
+    `read_scores` makes the scores from the numbers by name, the number of coordinates, and the classes `(m,)`. It
+    raises ValueError or LookupError for numbers that it cannot use.
+    """
     encoder = load_distilled(folder) if settings.encoder == "distilled" else settings.load_encoder()
     with reading_saved(f"the candidates in {folder}"):
         described = json.loads((folder / TEXTS_FILE).read_bytes())
-        tensors = read_weights((folder / ARRAYS_FILE).read_bytes())
-        arrays = {name: tensor.numpy() for name, tensor in tensors.items()}
+        arrays = _read_arrays((folder / ARRAYS_FILE).read_bytes())
         texts, labels = described["texts"], described["labels"]
         trained_on, given = described["trained_on"], described["pool"]
         if not (
             all(isinstance(text, str) for text in (*texts, trained_on, given))
             and {*labels} <= {None, *settings.labels}
-            and (described["utility"], described["recoder"]) == (settings.utility, settings.recoder)
+            and described["scored_by"] == [*settings.scored_by]
             # The guarantee per document relies on at most as many candidates as the settings allow.
             and 2 <= len(texts) == len(labels) <= settings.candidates
-            and all((np.abs(array) < _LARGEST).all() for array in arrays.values())  # False for NaN too
         ):
             raise ValueError
-        outputs = _shaped(arrays["outputs"], len(texts), encoder.dim).astype(np.float32)
+        outputs = shaped(arrays["outputs"], len(texts), encoder.dim).astype(np.float32)
         classes = np.array([settings.labels.index(label) if settings.labels else 0 for label in labels], np.int64)
-        scores = _scores_of(settings, arrays, folder, dim=encoder.dim, classes=classes)
+        scores = read_scores(arrays, encoder.dim, classes)
         if described["encoder"] != encoder.digest:
             raise ValueError
     return FittedCandidates(settings, tuple(texts), tuple(labels), outputs, scores, encoder, trained_on, given)
 
 
-def _shaped(array: NDArray[np.generic], *shape: int) -> NDArray[np.generic]:
+def _read_arrays(data: bytes) -> dict[str, NDArray[np.generic]]:
+    """The arrays of a safetensors file, which holds no code. ValueError: another file, or numbers out of range."""
+    try:
+        found: dict[str, NDArray[np.generic]] = load(data)
+    except SafetensorError as error:
+        raise ValueError("it does not hold arrays") from error
+    if not all((np.abs(array) < _LARGEST).all() for array in found.values()):  # False for NaN too
+        raise ValueError("it holds numbers that no fit gives")
+    return found
+
+
+def shaped(array: NDArray[np.generic], *shape: int) -> NDArray[np.generic]:
+    """The array, if it has this shape. Else ValueError."""
     if array.shape != shape:
         raise ValueError
     return array
 
 
-def _on_grid(array: NDArray[np.generic], *shape: int) -> Singles:
-    """Rows of whole steps, short enough for exact products in float32. Else ValueError."""
-    found = _shaped(array, *shape).astype(np.float64)
+def on_whole_steps(array: NDArray[np.generic], *shape: int) -> Singles:
+    """Rows of whole steps of the grid, short enough for exact products in float32. Else ValueError."""
+    found = shaped(array, *shape).astype(np.float64)
     if (found != np.rint(found)).any() or np.linalg.norm(found, axis=1).max() > 2 * GRID:
         raise ValueError
     return found.astype(np.float32)
 
 
-def _scores_of(
-    settings: CandidateSettings, found: Mapping[str, NDArray[np.generic]], folder: Path, *, dim: int, classes: Integers
-) -> Scores:
+def read_likeness(
+    found: Arrays, dim: int, classes: Integers, *, utility: Utility, labels: Sequence[str]
+) -> LikenessScores:
+    """The scores that were saved as `LikenessScores.arrays`. ValueError, LookupError: other numbers."""
     m = len(classes)
-    if settings.utility in DEPTHS:
-        count = settings.projections or found["directions"].shape[1]
-        directions = np.ascontiguousarray(_on_grid(found["directions"].T, count, dim).T)
-        means = _shaped(found["means"], m, dim).astype(np.float64)
-        recoder = None if settings.recoder == "none" else load_recoder(folder, dim)
-        return DepthScores(recoder, directions, means, DEPTHS[settings.utility])
     space, points, evidence = None, np.empty((0, 0), np.float32), None
-    if settings.utility != "evidence":
+    if utility != "evidence":
         other = found["root"].shape[1]
-        centre, root = _shaped(found["centre"], dim), _shaped(found["root"], dim, other)
+        centre, root = shaped(found["centre"], dim), shaped(found["root"], dim, other)
         space = CosineSpace(centre.astype(np.float64), root.astype(np.float64))
-        points = _on_grid(found["points"], m, other)
-    if settings.utility in ("evidence", "mixed"):
-        weights, reach = found["weights"], float(_shaped(found["reach"], 1).item())
-        if not classes.max() < weights.shape[1] <= len(settings.labels) or not reach > _NARROWEST:
+        points = on_whole_steps(found["points"], m, other)
+    if utility in ("evidence", "mixed"):
+        weights, reach = found["weights"], float(shaped(found["reach"], 1).item())
+        if not classes.max() < weights.shape[1] <= len(labels) or not reach > _NARROWEST:
             raise ValueError
-        weights, bias = _shaped(weights, dim, weights.shape[1]), _shaped(found["bias"], weights.shape[1])
+        weights, bias = shaped(weights, dim, weights.shape[1]), shaped(found["bias"], weights.shape[1])
         evidence = Evidence(weights.astype(np.float64), bias.astype(np.float64), reach)
-    low, high = _shaped(found["stretch"], 2).tolist()
-    if not low + _NARROWEST < high or (_shaped(found["classes"], m) != classes).any():
+    low, high = shaped(found["stretch"], 2).tolist()
+    if not low + _NARROWEST < high or (shaped(found["classes"], m) != classes).any():
         raise ValueError
     return LikenessScores(space, points, low, high, evidence, classes)

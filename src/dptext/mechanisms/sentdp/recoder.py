@@ -7,20 +7,17 @@ document from the mean of its recoded sentences. Both are trained on public text
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import torch
-from safetensors.torch import save
 from torch import Tensor, nn
 
 from dptext.embeddings.likeness import in_blocks
-from dptext.neural.weights import network_digest, read_weights, weights_of
-from dptext.text.files import write_private
-from dptext.text.inputs import reading_saved
+from dptext.mechanisms.sentences.candidates import Arrays, shaped
+from dptext.neural.weights import weights_of
 from dptext.types import Floats, Integers
 
-_FILE = "recoder.safetensors"
+_PREFIX = "recoder."  # of the names of its arrays
 _LAYERS = 4
 _HELD_OUT = 0.1
 _NORM_QUANTILE = 0.99
@@ -50,9 +47,10 @@ class Recoder:
         return f"Recoder(dim={self.dim})"
 
     @property
-    def digest(self) -> str:
-        """sha256 of the weights."""
-        return network_digest(self._model, repr(self.norm))
+    def arrays(self) -> Arrays:
+        """The weights and the norm, by names that begin with "recoder."."""
+        weights = {f"{_PREFIX}{name}": value.numpy() for name, value in weights_of(self._model).items()}
+        return {**weights, f"{_PREFIX}norm": np.array([self.norm])}
 
     def __call__(self, embeddings: Floats) -> Floats:
         """Recoded embeddings `(n, dim)` of length at most 1."""
@@ -63,11 +61,6 @@ class Recoder:
         with torch.inference_mode():
             return np.asarray(self._model(torch.from_numpy(rows.astype(np.float32))).double().numpy())
 
-    def save(self, folder: Path) -> None:
-        """Write the weights as a new file into an existing folder, for `load_recoder`."""
-        norm = torch.tensor(self.norm, dtype=torch.float64)
-        write_private(folder / _FILE, save({**weights_of(self._model), "norm": norm}))
-
 
 def _perceptron(dim: int) -> nn.Sequential:
     layers: list[nn.Module] = []
@@ -76,16 +69,17 @@ def _perceptron(dim: int) -> nn.Sequential:
     return nn.Sequential(*layers)
 
 
-def load_recoder(folder: Path, dim: int) -> Recoder:
-    """Load the recoder that `Recoder.save` wrote. ConfigError: the file is cut short, edited or of another size."""
-    path = folder / _FILE
+def read_recoder(found: Arrays, dim: int) -> Recoder:
+    """The recoder that was saved as `Recoder.arrays`. ValueError, LookupError: other numbers."""
     model = _perceptron(dim)
-    with reading_saved(f"the recoder {path}"):
-        state = read_weights(path.read_bytes())
-        norm = float(state.pop("norm"))
-        model.load_state_dict(state)
-        if not norm > 0:
-            raise ValueError
+    state = {
+        name: torch.from_numpy(shaped(found[f"{_PREFIX}{name}"], *value.shape).astype(np.float32))
+        for name, value in model.state_dict().items()
+    }
+    model.load_state_dict(state)
+    norm = float(shaped(found[f"{_PREFIX}norm"], 1).item())
+    if not norm > 0:
+        raise ValueError
     return Recoder(model, dim, norm)
 
 

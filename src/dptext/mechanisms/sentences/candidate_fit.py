@@ -1,34 +1,30 @@
-"""Fitting of DeepCandidate's public part: choice of the candidates, fitting and tuning of their scores."""
+"""Fitting of public candidates: their choice, and the fitting and tuning of scores by likeness."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
-import torch
-from scipy.cluster.vq import kmeans2
+from scipy.optimize import minimize
+from scipy.special import logsumexp
 
 from dptext.embeddings.distilled import DistilledEncoder, common_words, distil_with_words
 from dptext.embeddings.embedder import Embedder
 from dptext.embeddings.encoders import Encoder
 from dptext.embeddings.likeness import GRID, Evidence, centred, mean_by_document, whitened
 from dptext.errors import ConfigError
-from dptext.neural.deep_candidate.candidates import (
-    DEPTHS,
+from dptext.mechanisms.sentences.candidates import (
     CandidateSettings,
-    DepthScores,
     FittedCandidates,
     LikenessScores,
     Scores,
     Utility,
 )
-from dptext.neural.deep_candidate.recoder import Recoder, RecoderSchedule, fit_recoder
 from dptext.text.records import Record, records_digest, require_labels
 from dptext.text.tokens import sentences
-from dptext.types import Floats, Integers, Singles
+from dptext.types import Floats, Integers
 
 _STRENGTH = 10.0  # inverse of a classifier's penalty on half the squared weights
-PROJECTIONS = (5, 10, 20, 50, 100)
 _LOW = (0.5, 0.75, 0.9, 0.97)  # quantiles of cosines between public sentences and candidates
 _HIGH = (0.99, 0.998, 0.9998)
 _EVIDENCE_DEPTHS = (0.5, 1.0, 2.0, 4.0, 8.0)
@@ -82,26 +78,6 @@ def _unit(vectors: Floats) -> Floats:
     return np.asarray(vectors / np.where(norms > 0, norms, 1.0))
 
 
-def random_directions(dim: int, count: int, seed: int) -> Singles:
-    """Draw public unit vectors `(dim, count)` on the grid."""
-    drawn = np.random.default_rng(seed).normal(size=(dim, count))
-    return np.asarray(np.rint(drawn / np.linalg.norm(drawn, axis=0) * GRID), np.float32)
-
-
-def fit_depth(
-    settings: CandidateSettings, recoder: Recoder | None, pool: Documents, tuning: Documents, *, seed: int
-) -> DepthScores:
-    """Fit depths on `projections` directions. 0 selects the number with the largest gain on public documents."""
-    moved = pool if recoder is None else Documents(recoder(pool.embeddings), pool.sizes, pool.classes)
-    dim, statistic = moved.embeddings.shape[1], DEPTHS[settings.utility]
-    counts = (settings.projections,) if settings.projections else PROJECTIONS
-    drawn = (random_directions(dim, count, seed) for count in counts)
-    tried = [DepthScores(recoder, directions, moved.means, statistic) for directions in drawn]
-    if settings.projections:
-        return tried[0]
-    return max(tried, key=lambda scores: expected_gain(scores, tuning, pool, epsilon=settings.epsilon))
-
-
 def fit_likeness(
     pool: Documents, everything: Documents, tuning: Documents, *, utility: Utility, epsilon: float
 ) -> LikenessScores:
@@ -122,6 +98,9 @@ def fit_likeness(
         found = max(tried, key=gain)
         low, high = found.low, found.high
     if utility in ("evidence", "mixed"):
+        seen = everything.classes
+        if seen is not None and (unseen := len(np.setdiff1d(classes, seen))):  # of a pool: else all are among these
+            raise ConfigError(f"Expected public documents of each label of the pool, found none of {unseen}: add some.")
         weights, bias = fit_classifier(everything)
         ways = [Evidence(weights, bias, depth) for depth in _EVIDENCE_DEPTHS]
         tried = [LikenessScores(space, points, low, high, evidence, classes) for evidence in ways]
@@ -133,41 +112,48 @@ def fit_classifier(documents: Documents) -> tuple[Floats, Floats]:
     """Weights `(dim, n_classes)` and bias of a logistic regression on means, as a sentence rarely shows the class."""
     if documents.classes is None:
         raise ConfigError("Expected public documents with labels for a classifier, found none.")
-    inputs, wanted = torch.from_numpy(documents.means), torch.from_numpy(documents.classes)
-    count = int(documents.classes.max()) + 1
-    weights = torch.zeros(inputs.shape[1], count, dtype=torch.float64, requires_grad=True)
-    bias = torch.zeros(count, dtype=torch.float64, requires_grad=True)
-    optimizer = torch.optim.LBFGS([weights, bias], max_iter=500, line_search_fn="strong_wolfe")
+    inputs, classes = documents.means, documents.classes
+    dim, count = inputs.shape[1], int(classes.max()) + 1
 
-    def loss() -> torch.Tensor:
-        optimizer.zero_grad()
-        found = torch.nn.functional.cross_entropy(inputs @ weights + bias, wanted, reduction="sum")
-        found = found + weights.square().sum() / (2 * _STRENGTH)
-        found.backward()  # type: ignore[no-untyped-call]
-        return found
+    def loss(flat: Floats) -> tuple[float, Floats]:
+        return classifier_loss(flat.reshape(dim + 1, count), inputs, classes)
 
-    optimizer.step(loss)  # type: ignore[no-untyped-call]
-    return weights.detach().numpy(), bias.detach().numpy()
+    # The default `ftol` of 2e-9 stops where the weights are off in their fourth digit.
+    options = {"maxiter": 500, "maxfun": 5000, "ftol": 1e-15, "gtol": 1e-8}
+    start = np.zeros((dim + 1) * count)
+    found = np.asarray(minimize(loss, start, jac=True, method="L-BFGS-B", options=options).x, np.float64)
+    weights, bias = np.split(found.reshape(dim + 1, count), [dim])
+    return weights, bias[0]
 
 
-def fit_clusters(means: Floats, count: int, *, seed: int) -> Integers:
-    """The k-means cluster of each document's mean `(n_documents,)`."""
-    found = kmeans2(means, min(count, len(means)), minit="++", rng=np.random.default_rng(seed))[1]
-    return np.asarray(np.unique(found, return_inverse=True)[1], np.int64)
+def classifier_loss(parameters: Floats, inputs: Floats, classes: Integers) -> tuple[float, Floats]:
+    """The penalized cross entropy of a logistic regression, and its gradient, flat.
+
+    `parameters` `(dim + 1, n_classes)` are weights, then bias; `inputs` are `(n, dim)`, and `classes` `(n,)`. The loss
+    is a sum over the rows in nats, plus half the squared weights over 10. It is strictly convex in the weights. The
+    bias is free, up to a common shift of all classes.
+    """
+    weights, rows = parameters[:-1], np.arange(len(inputs))
+    logits = inputs @ weights + parameters[-1]
+    norms = logsumexp(logits, axis=1, keepdims=True)
+    loss = float((norms[:, 0] - logits[rows, classes]).sum() + (weights**2).sum() / (2 * _STRENGTH))
+    surplus = np.exp(logits - norms)
+    surplus[rows, classes] -= 1.0
+    gradient = np.concatenate([inputs.T @ surplus + weights / _STRENGTH, surplus.sum(axis=0, keepdims=True)])
+    return loss, gradient.ravel()
 
 
-def fit_recoder_for(
-    documents: Documents, *, targets: Literal["clusters", "labels"], clusters: int, schedule: RecoderSchedule, seed: int
-) -> Recoder:
-    """Fit a recoder that separates clusters of the means, or public classes."""
-    wanted = documents.classes if targets == "labels" else fit_clusters(documents.means, clusters, seed=seed)
-    if wanted is None:
-        raise ConfigError("Expected public documents with labels for recoder='labels', found none.")
-    return fit_recoder(documents.embeddings, documents.sizes, wanted, schedule=schedule, seed=seed)
+#: From the candidates, all other public documents but those for tuning, and these: the scores of the candidates.
+FitScores: TypeAlias = Callable[[Documents, Documents, Documents], Scores]
 
 
 def fit_candidates(
-    settings: CandidateSettings, public: Sequence[Record], pool: Sequence[Record] | None = None, *, seed: int
+    settings: CandidateSettings,
+    public: Sequence[Record],
+    pool: Sequence[Record] | None = None,
+    *,
+    fit_scores: FitScores,
+    seed: int,
 ) -> FittedCandidates:
     """Choose, fit and tune on public text only. A pool, if given, provides all candidates, and has no other use.
 
@@ -190,10 +176,6 @@ def fit_candidates(
     every = _embedded(settings, encoder, split)
     rest = every.take(np.setdiff1d(np.arange(len(every)), tuned))
     candidates = (every if pool is None else _embedded(settings, encoder, offered)).take(chosen)
-    if settings.utility in ("evidence", "mixed") and candidates.classes is not None and rest.classes is not None:
-        unseen = len(np.setdiff1d(candidates.classes, rest.classes))
-        if unseen and pool is not None:
-            raise ConfigError(f"Expected public documents of each label of the pool, found none of {unseen}: add some.")
     reader: Encoder | DistilledEncoder = encoder
     tuning = every.take(tuned)
     if settings.encoder == "distilled":
@@ -202,8 +184,8 @@ def fit_candidates(
         read = [sentence for _, found in split for sentence in found]
         reader = distil_with_words(encoder, read, every.embeddings, common=common_words())
         tuning = _embedded(settings, reader, [split[i] for i in tuned])
-    scores = _fit(settings, candidates, rest, tuning, seed=seed)
-    outputs = scores.means if isinstance(scores, DepthScores) else candidates.means
+    scores = fit_scores(candidates, rest, tuning)
+    outputs = scores.released(candidates.means)
     texts = tuple(offered[i][0].text for i in chosen)
     labels = tuple(offered[i][0].label if settings.labels else None for i in chosen)
     digests = records_digest(public), "" if pool is None else records_digest(pool)
@@ -256,15 +238,3 @@ def _embedded(settings: CandidateSettings, encoder: Embedder, split: _Split) -> 
     embeddings = np.asarray(encoder.embed([sentence for _, found in split for sentence in found]), np.float64)
     classes = np.array([labels.index(str(record.label)) for record, _ in split]) if labels else None
     return Documents(embeddings, sizes, classes)
-
-
-def _fit(settings: CandidateSettings, pool: Documents, rest: Documents, tuning: Documents, *, seed: int) -> Scores:
-    if settings.utility not in DEPTHS:
-        return fit_likeness(pool, rest, tuning, utility=settings.utility, epsilon=settings.epsilon)
-    recoder = None
-    if settings.recoder != "none":
-        schedule = RecoderSchedule(epochs=settings.epochs)
-        recoder = fit_recoder_for(
-            rest, targets=settings.recoder, clusters=settings.clusters, schedule=schedule, seed=seed
-        )
-    return fit_depth(settings, recoder, pool, tuning, seed=seed)

@@ -8,8 +8,8 @@ import math
 import numpy as np
 import pytest
 
-from dptext.embeddings.depth import STATISTICS, ProjectedCandidates, Statistic
 from dptext.errors import ConfigError
+from dptext.mechanisms.sentdp.depth import STATISTICS, ProjectedCandidates, Statistic
 from dptext.sampling.exponential import Exponential, PermuteAndFlip
 
 RNG = np.random.default_rng(20)
