@@ -14,7 +14,7 @@ from environments import PROJECTS, ROOT, build
 
 #: The files that state the version of the three packages, or pin it.
 STATING = ("CITATION.cff", *(f"{project}/pyproject.toml" for project in PROJECTS.values()))
-_STATED = re.compile(r'^(version(?: = "|: )|.*"dptext[-a-z]*(?:\[[-a-z,]+\])?==)([^"\n]+)', re.MULTILINE)
+_STATED = re.compile(r'(^version(?: = "|: )|"dptext[-a-z]*(?:\[[-a-z0-9,]+\])?==)([^"\n]+)', re.MULTILINE)
 #: Everything that git ignores, and git.
 _LEFT = (".git", ".venv", "build", "dist", "__pycache__", "*.egg-info", ".*_cache", ".hypothesis")
 

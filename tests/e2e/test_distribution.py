@@ -14,7 +14,15 @@ pytestmark = pytest.mark.slow
 
 #: Files besides the package and its tests that each sdist needs to be read, built and tested.
 WANTED = {
-    "dptext": ("Makefile", "CITATION.cff", "SECURITY.md", "locks/dev.txt", "conftest.py", "docs/index.md", "tests/commands.py"),
+    "dptext": (
+        "Makefile",
+        "CITATION.cff",
+        "SECURITY.md",
+        "locks/dev.txt",
+        "conftest.py",
+        "docs/index.md",
+        "tests/commands.py",
+    ),
     "dptext_gateway": (),
     "dptext_lab": (),
 }
@@ -80,7 +88,7 @@ def test_a_release_is_rehearsed(tmp_path: Path) -> None:
     done = environment.run(f"DIST='{built}'\n{REHEARSAL}")
     assert done.returncode == 0, done.stderr
     assert f"dptext {NEXT}\n" in done.stdout
-    assert "epsilon 10" in done.stdout
+    assert "epsilon = 10 per unit" in done.stdout
     assert f"{NEXT} {NEXT}\n" in done.stdout
 
 
