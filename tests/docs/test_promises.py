@@ -32,7 +32,10 @@ def test_every_bundled_file_is_on_the_page_of_licences() -> None:
         f"{tree.name}/{path.relative_to(tree).as_posix()}"
         for tree in TREES
         for path in tree.rglob("*")
-        if path.is_file() and path.suffix not in {".py", ".pyi", ".pyc"} and path.name != "py.typed"
+        if path.is_file()
+        and path.suffix not in {".py", ".pyi"}
+        and path.name != "py.typed"
+        and "__pycache__" not in path.parts
     }
     listed = [code(row[0]) for row in rows(LICENCES, "Data in the wheels")]
     assert len(listed) == len(set(listed))
