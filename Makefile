@@ -9,7 +9,7 @@ SOURCES := $(shell find src packages tests benchmarks experiments docs -name '*.
 # Where it is set, every process that the tests start would compile the package anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: install language demo serve format lint type imports dependencies test test-all bench docs wheels lock check clean
+.PHONY: install language demo serve format lint type imports dependencies test test-all bench docs wheels plain rehearsal lock check clean
 
 # -- set-up: once, and again only when the pins or the package's metadata change
 
@@ -101,6 +101,14 @@ docs: $(STAMPS)/dev
 wheels: $(STAMPS)/dev
 	rm -rf dist
 	for project in . packages/gateway packages/lab; do $(BIN)/uv build --quiet --out-dir dist $$project || exit; done
+
+# the library's wheel without an extra, in an environment of its own
+plain: $(STAMPS)/dev
+	$(BIN)/python -m pytest -m '' tests/e2e/test_distribution.py -k plain
+
+# the next release: archives of the three packages in a version to come, installed and run outside the tree
+rehearsal: $(STAMPS)/dev
+	$(BIN)/python -m pytest -m '' tests/e2e/test_distribution.py -k 'rehearsed or archives'
 
 # every ratio against a named alternative; the last result is kept in build/bench
 bench: $(STAMPS)/dev

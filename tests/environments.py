@@ -1,4 +1,4 @@
-"""Environments as users have them: the built wheel, what its extras bring, and nothing else."""
+"""Environments as users have them: built wheels, what their extras bring, and nothing else."""
 
 import functools
 import os
@@ -32,25 +32,35 @@ dptext() {
 """
 
 
+#: The folder of each package in a copy of the repository, by the name of its archives; the library first.
+PROJECTS = {"dptext": ".", "dptext_gateway": "packages/gateway", "dptext_lab": "packages/lab"}
+
+
+def build(root: Path, folder: Path) -> Path:
+    """Fill the folder with a wheel and an sdist of each package, each wheel made from its sdist."""
+    for project in PROJECTS.values():
+        subprocess.run([UV, "build", "--quiet", "--out-dir", str(folder), str(root / project)], check=True)
+    return folder
+
+
 @functools.cache
 def archives() -> Path:
-    """The folder of a wheel and an sdist, the wheel made from the sdist."""
-    folder = tempfile.mkdtemp()
-    subprocess.run([UV, "build", "--quiet", "--out-dir", folder, str(ROOT)], check=True)
-    return Path(folder)
+    """The folder of the archives of this tree."""
+    return build(ROOT, Path(tempfile.mkdtemp()))
 
 
 @dataclass(frozen=True)
 class Environment:
-    """A new virtual environment that holds the wheel."""
+    """A new virtual environment that holds the library's wheel."""
 
     folder: Path
 
     @classmethod
-    def made(cls, folder: Path) -> "Environment":
+    def made(cls, folder: Path, built: Path | None = None) -> "Environment":
+        """Install the library's wheel from the folder of archives that were built; this tree's, if none is given."""
         venv.create(folder / "environment")
         found = cls(folder)
-        (wheel,) = archives().glob("*.whl")
+        (wheel,) = (built or archives()).glob("dptext-*.whl")
         done = found.run(f"pip install '{wheel}'")
         assert done.returncode == 0, done.stderr
         return found
