@@ -1,6 +1,6 @@
 """How many texts a second a gateway releases to eight clients, against the library itself; latency and memory.
 
-    python packages/gateway/benchmarks/gateway.py [--seconds 60] [--texts 50] [--models candidates adept] [--minutes M]
+    python benchmarks/gateway.py [--seconds 60] [--texts 50] [--models candidates adept] [--minutes M]
                                 [--clients 8] [--threads 2] [--ledger URL]
 
 A client asks again as soon as it has its answer; each answer is a charge of its own. The library releases batches of
