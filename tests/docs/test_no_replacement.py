@@ -13,16 +13,16 @@ import pytest
 ROOT = Path(__file__).parents[2]
 #: Scripts that change a name or read a private one, and why; and the page that says so, where results depend on it.
 STATED: dict[str, tuple[str, str]] = {
-    "experiments/synthesis_attack.py": (
+    "packages/lab/experiments/synthesis_attack.py": (
         "sums and noise of thousands of runs are found at once",
         "docs/results/synthesis.md",
     ),
-    "experiments/deep_candidate/grid.py": (
+    "packages/lab/experiments/deep_candidate/grid.py": (
         "a recoder, which knows no epsilon, is trained once",
         "docs/results/deep_candidate.md",
     ),
-    "experiments/deep_candidate/whole_test.py": ("a clock around functions", ""),
-    "experiments/third_party/writing_trial.py": ("functions of other libraries keep what they found", ""),
+    "packages/lab/experiments/deep_candidate/whole_test.py": ("a clock around functions", ""),
+    "packages/lab/experiments/third_party/writing_trial.py": ("functions of other libraries keep what they found", ""),
     "benchmarks/_peer_worker.py": ("another library downloads nothing", ""),
     "benchmarks/profiles.py": ("a clock around functions", ""),
     "benchmarks/adept.py": ("the decoder alone is timed", ""),

@@ -45,7 +45,7 @@ _SCOPE: Final = (
 )
 
 
-#: Results of the splits of experiments/synthesis.py, with one row for each split, way and epsilon.
+#: Results of the splits of packages/lab/experiments/synthesis.py, with one row for each split, way and epsilon.
 _SYNTHESIS: Final = "measured_synthesis.json"
 _ASKED: Final = "Do readers need each text, or a corpus that says what all of them say?"
 _BOTH: Final = (

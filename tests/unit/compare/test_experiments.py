@@ -18,8 +18,8 @@ FILES = sorted(FOLDER.glob("*.toml"))
 #: Kinds that `all.toml` does not name, and why.
 LEFT_OUT = {
     "label_only": "it stands in every table without being asked for",
-    "sentdp": "experiments/deep_candidate_epsilon.toml has it beside deep_candidate",
-    "dp_prompt": "it needs a model that no extra installs: experiments/dp_prompt.toml has it",
+    "sentdp": "packages/lab/experiments/deep_candidate_epsilon.toml has it beside deep_candidate",
+    "dp_prompt": "it needs a model that no extra installs: packages/lab/experiments/dp_prompt.toml has it",
     "pii_redaction": "it needs a package that is not among the extras of [all]",
 }
 SOURCES = {
