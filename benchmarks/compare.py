@@ -23,16 +23,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dptext.compare.cell_run import run_cell
-from dptext.compare.cells import Cell, Lens, SharedFits
-from dptext.compare.corpora import SplitCorpus, load_corpus
-from dptext.compare.corpus_plans import DATA, DEFAULT_DATA
-from dptext.compare.experiment import Experiment, parse_experiment
-from dptext.compare.grid import plan_cells
 from dptext.errors import DPTextError
 from dptext.mechanism import Learns, Mechanism, Spec
 from dptext.neural import adept, erae  # noqa: F401 (loaded before the first cell)
 from dptext.registry import SPECS
+from dptext_lab.compare.cell_run import run_cell
+from dptext_lab.compare.cells import Cell, Lens, SharedFits
+from dptext_lab.compare.corpora import SplitCorpus, load_corpus
+from dptext_lab.compare.corpus_plans import DATA, DEFAULT_DATA
+from dptext_lab.compare.experiment import Experiment, parse_experiment
+from dptext_lab.compare.grid import plan_cells
 
 MIN_RATIO = 2.0  # of all fits
 MIN_WHOLE = 1.5  # of whole cells: 2.0 was measured

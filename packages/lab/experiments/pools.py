@@ -19,8 +19,6 @@ from typing import Any
 import numpy as np
 from common import Remembering
 
-from dptext.compare.corpora import load_corpus
-from dptext.compare.experiment import read_experiment
 from dptext.embeddings.embedder import embed_distinct
 from dptext.embeddings.encoders import load_encoder
 from dptext.embeddings.likeness import STEPS
@@ -29,6 +27,8 @@ from dptext.sampling.envelope import limit, tuned_response
 from dptext.text.tokens import sentences
 from dptext.types import Booleans, Floats
 from dptext.utility.corpus import pool_fit
+from dptext_lab.compare.corpora import load_corpus
+from dptext_lab.compare.experiment import read_experiment
 
 POOL, LARGE, PRIVATE = 1000, 3000, 300
 SIZES = (50, 100, 250, 500, POOL, LARGE)

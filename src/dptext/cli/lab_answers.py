@@ -42,8 +42,8 @@ def trait(found: TraitReport, claim: float | None) -> list[str]:
 
 
 def comparison(rows: Sequence[KeptRow]) -> list[str]:
-    """Say whether a release of a measured table is worth having, by `dptext.compare.report.verdict`."""
-    from dptext.compare.report.verdict import verdict
+    """Say whether a release of a measured table is worth having, by `dptext_lab.compare.report.verdict`."""
+    from dptext_lab.compare.report.verdict import verdict
 
     if all(row.failed or row.reference for row in rows):
         return ["No mechanism was measured: each of their cells failed, or none is done."]

@@ -7,13 +7,13 @@ from dptext.doors import Command
 
 COMMANDS: Final[Mapping[str, Command]] = {
     "compare": Command(
-        "dptext.cli.compare:compare",
+        "dptext_lab.cli.compare:compare",
         "Run a grid of mechanisms over corpora into one table. Exit code 1: a claim was refuted; 5: cells failed.",
         "Measure",
         "dptext compare experiment.toml --out results",
     ),
     "report": Command(
-        "dptext.cli.compare:report",
+        "dptext_lab.cli.compare:report",
         "Write what `compare` measured as one HTML page. It needs no network and no JavaScript.",
         "Measure",
         "dptext report results --out report.html",

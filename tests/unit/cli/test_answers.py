@@ -367,7 +367,7 @@ def test_divergence() -> None:
 
 
 def test_a_grid_without_a_mechanism_has_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    from dptext.compare.report import verdict
+    from dptext_lab.compare.report import verdict
 
     monkeypatch.setattr(verdict, "verdict", lambda rows: ["asked"])
     reference = SimpleNamespace(failed=False, reference=True)

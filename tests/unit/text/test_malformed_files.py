@@ -21,8 +21,6 @@ import pyarrow.parquet as pq  # type: ignore[import-untyped, unused-ignore]
 import pytest
 
 from compared import experiment
-from dptext.compare.experiment import parse_experiment, read_experiment
-from dptext.compare.report import read_results
 from dptext.embeddings.npy import read_array
 from dptext.embeddings.vector_files import load_vectors
 from dptext.errors import ConfigError
@@ -42,6 +40,8 @@ from dptext.runs.specs import parse_setting, parse_toml, read_spec
 from dptext.text.reading import read_records
 from dptext.text.records import Fields, Record
 from dptext.text.samples import sample_records
+from dptext_lab.compare.experiment import parse_experiment, read_experiment
+from dptext_lab.compare.report import read_results
 
 DOTS = ".a" * 100_000
 DEEP = "[" * 100_000

@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 import dptext as dp
 from commands import dptext
 from dptext.audits.features import text_key
-from dptext.compare.corpora import _key
 from dptext.embeddings.tfidf import has_word, words_tfidf
 from dptext.embeddings.vectors import WordVectors
 from dptext.mechanisms.candidates.rankers import tfidf_of
 from dptext.text.lines import are_names
 from dptext.text.tokens import composed, detokenize, sentences, tokenize, words_of
 from dptext.utility.stylometry import features
+from dptext_lab.compare.corpora import _key
 
 WORDS = [
     "Müller",

@@ -10,14 +10,6 @@ import numpy as np
 import pytest
 
 from compared import experiment, words, write_texts
-from dptext.compare import cells as fits
-from dptext.compare import runner
-from dptext.compare.cell_run import Outcome, run_cell
-from dptext.compare.cells import Cell, Lens, SharedFits, fit_key
-from dptext.compare.corpora import SplitCorpus, load_corpus
-from dptext.compare.experiment import Experiment, parse_experiment
-from dptext.compare.grid import plan_cells
-from dptext.compare.runner import CellWorker, Waiting, WorkerSetup
 from dptext.embeddings import sentence_encoder
 from dptext.embeddings.encoders import PublicVectors, load_encoder
 from dptext.embeddings.sentence_encoder import BertTexts, SentenceEncoder
@@ -25,6 +17,14 @@ from dptext.mechanism import Refits, Traits, setting_fields
 from dptext.mechanisms.adept.sound import Adept
 from dptext.mechanisms.erae.erae import ErAe
 from dptext.registry import SPECS
+from dptext_lab.compare import cells as fits
+from dptext_lab.compare import runner
+from dptext_lab.compare.cell_run import Outcome, run_cell
+from dptext_lab.compare.cells import Cell, Lens, SharedFits, fit_key
+from dptext_lab.compare.corpora import SplitCorpus, load_corpus
+from dptext_lab.compare.experiment import Experiment, parse_experiment
+from dptext_lab.compare.grid import plan_cells
+from dptext_lab.compare.runner import CellWorker, Waiting, WorkerSetup
 
 ADEPT: dict[str, Any] = {
     "encoder": "lstm", "latent_dim": 4, "max_tokens": 8, "hidden": 8, "embedding": 8, "codebook_size": 20, "epochs": 1,

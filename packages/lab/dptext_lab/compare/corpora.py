@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 
-from dptext.compare.corpus_plans import PARTS, CorpusPlan, Source
 from dptext.embeddings.embedder import Embedder
 from dptext.errors import ConfigError
 from dptext.text.labels import relabelled
@@ -26,6 +25,7 @@ from dptext.text.samples import sample_records
 from dptext.text.tokens import composed, cut, detokenize, sentences, tokenize
 from dptext.types import Json
 from dptext.utility.classification import best_zero_shot
+from dptext_lab.compare.corpus_plans import PARTS, CorpusPlan, Source
 
 
 @dataclass(frozen=True, slots=True)

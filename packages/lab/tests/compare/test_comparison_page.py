@@ -11,14 +11,14 @@ import pytest
 from typer.testing import CliRunner
 
 from dptext.cli.app import app
-from dptext.compare import measure
-from dptext.compare.report import frontier, page, read_results, summary, write_page
-from dptext.compare.report.frontier import marker_svg, panel_svg
-from dptext.compare.report.verdict import cautions
 from dptext.errors import ConfigError
 from dptext.privacy.guarantee import Basis, Trust, Unit
 from dptext.recommend.measured import KeptRow
 from dptext.text.files import Target
+from dptext_lab.compare import measure
+from dptext_lab.compare.report import frontier, page, read_results, summary, write_page
+from dptext_lab.compare.report.frontier import marker_svg, panel_svg
+from dptext_lab.compare.report.verdict import cautions
 from pages_folder import CORPORA, METRICS, ORIGINALS, Folder, everything, guarantee
 
 CANARY = "zq9canaryxv"

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from dptext.compare.cells import Cell
-from dptext.compare.corpus_plans import DATA
-from dptext.compare.experiment import Experiment, read_experiment
-from dptext.compare.grid import ANY_LABELS, plan_cells
 from dptext.errors import ConfigError
 from dptext.registry import SPECS, SYNTHESES
+from dptext_lab.compare.cells import Cell
+from dptext_lab.compare.corpus_plans import DATA
+from dptext_lab.compare.experiment import Experiment, read_experiment
+from dptext_lab.compare.grid import ANY_LABELS, plan_cells
 
 FOLDER = Path(__file__).parents[3] / "experiments"
 FILES = sorted(FOLDER.glob("*.toml"))

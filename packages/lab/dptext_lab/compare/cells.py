@@ -17,8 +17,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Final, Self
 
-from dptext.compare.corpora import SplitCorpus
-from dptext.compare.experiment import EMBEDDERS, Experiment
 from dptext.embeddings.embedder import RememberingEmbedder
 from dptext.embeddings.encoders import PublicVectors, WordMean, load_encoder
 from dptext.embeddings.vector_files import load_vectors
@@ -30,6 +28,8 @@ from dptext.text.files import sha256_of
 from dptext.text.inputs import telling
 from dptext.text.records import Record
 from dptext.types import Json
+from dptext_lab.compare.corpora import SplitCorpus
+from dptext_lab.compare.experiment import EMBEDDERS, Experiment
 
 _SCHEMA: Final = 1
 _LONGEST_PATH: Final = 1000

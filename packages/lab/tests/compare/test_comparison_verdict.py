@@ -2,10 +2,10 @@
 
 import pytest
 
-from dptext.compare.folder import read_table
-from dptext.compare.report import read_results
-from dptext.compare.report.verdict import verdict
 from dptext.privacy.guarantee import Basis, Unit
+from dptext_lab.compare.folder import read_table
+from dptext_lab.compare.report import read_results
+from dptext_lab.compare.report.verdict import verdict
 from pages_folder import Folder, guarantee
 
 ACCURACY, COSINE = "classification.accuracy", "fidelity.cosine"

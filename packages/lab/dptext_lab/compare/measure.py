@@ -1,6 +1,6 @@
 """Measurements on the releases of a cell.
 
-Every number has a name `utility.number`, and an interval if one is known. `dptext.compare.report.summary.MEANINGS`
+Every number has a name `utility.number`, and an interval if one is known. `dptext_lab.compare.report.summary.MEANINGS`
 explains each number. Further facts:
 
 * `classification.*`: the classifier is judged on the test part; with the utility "corpus", the classifier of
@@ -33,9 +33,6 @@ from dptext.audits.membership.attacks import shokri
 from dptext.audits.membership.members import Transform, split_members, train_on
 from dptext.audits.report import Report, is_about
 from dptext.audits.trials.distinguishing import distinguish
-from dptext.compare.cells import Lens, Measurement
-from dptext.compare.corpora import SplitCorpus
-from dptext.compare.experiment import Experiment
 from dptext.embeddings.embedder import embed_distinct
 from dptext.embeddings.tfidf import fit_quietly
 from dptext.errors import ConfigError, IncomparableError, needing
@@ -49,6 +46,9 @@ from dptext.utility.classification import Classifier, evaluate, train_named
 from dptext.utility.corpus import corpus_kept
 from dptext.utility.fidelity import fidelity
 from dptext.utility.stylometry import StyleSpace
+from dptext_lab.compare.cells import Lens, Measurement
+from dptext_lab.compare.corpora import SplitCorpus
+from dptext_lab.compare.experiment import Experiment
 
 _FIDELITY: Final = (
     "label_kept", "cosine", "own_first", "tokens_kept", "distinct_texts", "distinct_1", "distinct_2", "repetition",

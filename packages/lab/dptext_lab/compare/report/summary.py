@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeVar
 
-from dptext.compare.folder import read_about, read_cell, read_private_samples, read_table
-from dptext.compare.stored import About, CellFile, Sample, TableRow
 from dptext.errors import ConfigError
 from dptext.privacy.guarantee import Basis, Unit, format_delta, format_epsilon
 from dptext.recommend.measured import EXPERIMENT, JSON_FILE, REFUTED, KeptRow
 from dptext.recommend.pooled import Pooled, pooled
 from dptext.types import Json
 from dptext.utility.tables import ORIGINAL
+from dptext_lab.compare.folder import read_about, read_cell, read_private_samples, read_table
+from dptext_lab.compare.stored import About, CellFile, Sample, TableRow
 
 #: Meanings of the metrics, and where more is worse for privacy. Other metrics are shown without words.
 MEANINGS: Final[Mapping[str, str]] = {

@@ -5,24 +5,24 @@ from typing import Any
 
 import pytest
 
-from dptext.compare.cell_run import Outcome, run_cell
-from dptext.compare.cells import Lens, SharedFits
-from dptext.compare.corpora import SplitCorpus, load_corpus, named
-from dptext.compare.experiment import Experiment, parse_experiment
-from dptext.compare.folder import ExperimentFolder
-from dptext.compare.gaps import GAP, with_gaps
-from dptext.compare.grid import plan_cells
-from dptext.compare.report import markdown, read_results
-from dptext.compare.report.frontier import frontiers
-from dptext.compare.report.page import metric_tables, write_page
-from dptext.compare.report.summary import NO_RECORD, WHOLE, Results, groups
-from dptext.compare.report.verdict import verdict
-from dptext.compare.runner import Options, run_experiment
-from dptext.compare.stored import TableRow
 from dptext.errors import ConfigError
 from dptext.privacy.guarantee import Basis, Relation, Trust, Unit
 from dptext.recommend.recommendation import Asked, recommendations
 from dptext.text.samples import SAMPLE_LABELS
+from dptext_lab.compare.cell_run import Outcome, run_cell
+from dptext_lab.compare.cells import Lens, SharedFits
+from dptext_lab.compare.corpora import SplitCorpus, load_corpus, named
+from dptext_lab.compare.experiment import Experiment, parse_experiment
+from dptext_lab.compare.folder import ExperimentFolder
+from dptext_lab.compare.gaps import GAP, with_gaps
+from dptext_lab.compare.grid import plan_cells
+from dptext_lab.compare.report import markdown, read_results
+from dptext_lab.compare.report.frontier import frontiers
+from dptext_lab.compare.report.page import metric_tables, write_page
+from dptext_lab.compare.report.summary import NO_RECORD, WHOLE, Results, groups
+from dptext_lab.compare.report.verdict import verdict
+from dptext_lab.compare.runner import Options, run_experiment
+from dptext_lab.compare.stored import TableRow
 from pages_folder import Folder as Made
 from pages_folder import everything, guarantee
 

@@ -12,9 +12,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
-from dptext.compare.cells import Cell
-from dptext.compare.experiment import REFERENCES, Experiment, MechanismPlan
-from dptext.compare.stored import MEDOID
 from dptext.errors import ConfigError, IncomparableError
 from dptext.mechanism import Answers, Promise, setting_fields, settings
 from dptext.privacy.guarantee import Basis, Guarantee, Unit
@@ -22,6 +19,9 @@ from dptext.recommend.measured import LABEL_ONLY
 from dptext.registry import SPECS, settings_class
 from dptext.runs.specs import from_settings, spec_from_settings
 from dptext.types import Json
+from dptext_lab.compare.cells import Cell
+from dptext_lab.compare.experiment import REFERENCES, Experiment, MechanismPlan
+from dptext_lab.compare.stored import MEDOID
 
 #: Labels that stand for a corpus's labels when settings are checked before the corpus is read.
 ANY_LABELS: Final = ("a", "b")

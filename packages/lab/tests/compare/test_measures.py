@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 
 from compared import experiment, words, write_texts
-from dptext.compare import cells
-from dptext.compare.cell_run import Outcome, run_cell
-from dptext.compare.cells import Lens, SharedFits
-from dptext.compare.corpora import load_corpus
-from dptext.compare.experiment import parse_experiment
-from dptext.compare.grid import plan_cells
 from dptext.errors import ConfigError
+from dptext_lab.compare import cells
+from dptext_lab.compare.cell_run import Outcome, run_cell
+from dptext_lab.compare.cells import Lens, SharedFits
+from dptext_lab.compare.corpora import load_corpus
+from dptext_lab.compare.experiment import parse_experiment
+from dptext_lab.compare.grid import plan_cells
 
 LABELLED = {"label": "class", "author": "who"}
 

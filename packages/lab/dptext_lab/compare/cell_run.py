@@ -14,12 +14,6 @@ from typing import Final
 
 import numpy as np
 
-from dptext.compare.cells import SAMPLES, Cell, Lens, Measurement, SharedFits
-from dptext.compare.corpora import SplitCorpus
-from dptext.compare.experiment import Experiment
-from dptext.compare.grid import lifted
-from dptext.compare.measure import Released, classified, corpus_measures, limit_of_cosine, measured
-from dptext.compare.stored import TableRow
 from dptext.errors import ConfigError
 from dptext.mechanism import Answers, Mechanism
 from dptext.privacy.guarantee import Guarantee, Unit
@@ -37,6 +31,12 @@ from dptext.text.records import Fields, Record, Release
 from dptext.types import Json
 from dptext.utility.balance import observed_balance
 from dptext.utility.tables import ORIGINAL, PUBLIC_ONLY, baselines
+from dptext_lab.compare.cells import SAMPLES, Cell, Lens, Measurement, SharedFits
+from dptext_lab.compare.corpora import SplitCorpus
+from dptext_lab.compare.experiment import Experiment
+from dptext_lab.compare.grid import lifted
+from dptext_lab.compare.measure import Released, classified, corpus_measures, limit_of_cosine, measured
+from dptext_lab.compare.stored import TableRow
 
 #: Position at which the stream of the samples begins, far from the stream of the private records.
 _APART: Final = 1 << 40

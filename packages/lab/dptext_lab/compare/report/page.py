@@ -14,10 +14,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from dptext.compare.report import summary
-from dptext.compare.report.frontier import Frontier, frontiers, marker_svg, panel_svg, undrawn
-from dptext.compare.report.verdict import cautions, verdict
-from dptext.compare.stored import CELLS, Sample, TableRow
 from dptext.errors import ConfigError, needing
 from dptext.privacy.events import MAX_MEANINGFUL_DELTA
 from dptext.privacy.guarantee import Basis, Guarantee, Unit, format_epsilon
@@ -25,6 +21,10 @@ from dptext.recommend.measured import EXPERIMENT, JSON_FILE
 from dptext.text.files import Target
 from dptext.types import Json
 from dptext.utility.tables import PUBLIC_ONLY
+from dptext_lab.compare.report import summary
+from dptext_lab.compare.report.frontier import Frontier, frontiers, marker_svg, panel_svg, undrawn
+from dptext_lab.compare.report.verdict import cautions, verdict
+from dptext_lab.compare.stored import CELLS, Sample, TableRow
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -333,7 +333,7 @@ def load_environment() -> Environment:
     with needing("The page", "report"):
         from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415 (an extra)
     found = Environment(
-        loader=PackageLoader("dptext.compare.report"),
+        loader=PackageLoader("dptext_lab.compare.report"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -13,12 +13,12 @@ from typing import Final
 from xml.etree import ElementTree as ET
 
 from dptext.audits.figures import Scale, linear, round_ticks
-from dptext.compare.report.summary import WHOLE, Numbers, first_rows, is_bound, measured, names, without_folders
-from dptext.compare.stored import TableRow
 from dptext.privacy.guarantee import Basis, Unit, format_delta, format_epsilon
 from dptext.recommend.measured import KeptRow, Meaning
 from dptext.recommend.pooled import Pooled
 from dptext.utility.tables import ORIGINAL, PUBLIC_ONLY, RANDOM
+from dptext_lab.compare.report.summary import WHOLE, Numbers, first_rows, is_bound, measured, names, without_folders
+from dptext_lab.compare.stored import TableRow
 
 Rows = Sequence[TableRow]
 

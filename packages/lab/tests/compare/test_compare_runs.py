@@ -13,12 +13,12 @@ import pytest
 
 from commands import dptext
 from compared import CANARY, as_toml, experiment, plant, replacement, words, write_texts
-from dptext.compare.experiment import parse_experiment
-from dptext.compare.folder import ExperimentFolder, read_cell
-from dptext.compare.runner import Options, run_experiment
-from dptext.compare.stored import COLUMNS
 from dptext.errors import ConfigError
 from dptext.text.packed_rows import load_pyarrow
+from dptext_lab.compare.experiment import parse_experiment
+from dptext_lab.compare.folder import ExperimentFolder, read_cell
+from dptext_lab.compare.runner import Options, run_experiment
+from dptext_lab.compare.stored import COLUMNS
 
 
 @pytest.fixture
@@ -119,7 +119,7 @@ def test_what_fails_or_dies_is_recorded_and_the_rest_goes_on(texts: Path, vector
         for path in (out / "cells").iterdir()
         for sample in json.loads(path.read_text("utf-8"))["samples"]
     ]
-    from dptext.compare.corpora import load_corpus
+    from dptext_lab.compare.corpora import load_corpus
 
     corpus = load_corpus("made", parse_experiment(data).corpora["made"], seed=1)
     assert {r.text for r in corpus.public[:4]} == set(samples)
@@ -267,8 +267,8 @@ def test_a_cell_that_was_edited_is_made_again(texts: Path, vectors: Path, tmp_pa
 def test_a_claim_that_an_audit_refutes_ends_the_command_with_1(
     texts: Path, vectors: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from dptext.cli.compare import compare
     from dptext.cli.grouped import spread
+    from dptext_lab.cli.compare import compare
 
     lies = words(vectors, name="lies", set={"epsilon": 0.0625})
     data = experiment(texts, vectors, mechanisms=[lies], audits=["distinguish"])

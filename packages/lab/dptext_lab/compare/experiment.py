@@ -61,7 +61,13 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AfterValidator, Field, JsonValue, PrivateAttr, StrictBool, ValidationError, model_validator
 
 from dptext import _validate
-from dptext.compare.corpus_plans import (
+from dptext.mechanism import Answers
+from dptext.recommend.measured import LABEL_ONLY, Count, Finite
+from dptext.registry import SPECS, SYNTHESES, answers
+from dptext.runs.specs import read_toml
+from dptext.types import Json
+from dptext.utility.tables import ORIGINAL, PUBLIC_ONLY, RANDOM
+from dptext_lab.compare.corpus_plans import (
     CorpusPlan,
     Different,
     Name,
@@ -71,13 +77,7 @@ from dptext.compare.corpus_plans import (
     nearest,
     refused,
 )
-from dptext.compare.stored import MEDOID
-from dptext.mechanism import Answers
-from dptext.recommend.measured import LABEL_ONLY, Count, Finite
-from dptext.registry import SPECS, SYNTHESES, answers
-from dptext.runs.specs import read_toml
-from dptext.types import Json
-from dptext.utility.tables import ORIGINAL, PUBLIC_ONLY, RANDOM
+from dptext_lab.compare.stored import MEDOID
 
 #: Names that mechanisms cannot have: these rows are in every table.
 REFERENCES: Final = (ORIGINAL, PUBLIC_ONLY, RANDOM, LABEL_ONLY, MEDOID)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from browser import Browser, browser
-from dptext.compare.report import write_page
+from dptext_lab.compare.report import write_page
 from pages_folder import everything
 
 pytestmark = pytest.mark.slow

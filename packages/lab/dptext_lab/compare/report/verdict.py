@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from dptext.compare.report import summary
-from dptext.compare.report.frontier import meanings
-from dptext.compare.stored import TableRow
 from dptext.privacy.events import MAX_MEANINGFUL_DELTA
 from dptext.privacy.guarantee import Basis, Trust, format_delta, format_epsilon
 from dptext.recommend.measured import REFUTED, KeptRow
 from dptext.recommend.pooled import short
 from dptext.utility.tables import ORIGINAL, PUBLIC_ONLY
+from dptext_lab.compare.report import summary
+from dptext_lab.compare.report.frontier import meanings
+from dptext_lab.compare.stored import TableRow
 
 _SLIGHT: Final = 0.05  # a smaller gain is called slight
 _WEAK: Final = 10.0  # a larger epsilon protects little in the worst case

@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 
 from compared import LABELS, experiment, replacement, words, write_texts
-from dptext.compare import cells as grid_cells
-from dptext.compare.cells import signature
-from dptext.compare.corpora import load_corpus
-from dptext.compare.corpus_plans import expanded
-from dptext.compare.experiment import parse_experiment, read_experiment
-from dptext.compare.grid import plan_cells
 from dptext.errors import ConfigError, DataError
+from dptext_lab.compare import cells as grid_cells
+from dptext_lab.compare.cells import signature
+from dptext_lab.compare.corpora import load_corpus
+from dptext_lab.compare.corpus_plans import expanded
+from dptext_lab.compare.experiment import parse_experiment, read_experiment
+from dptext_lab.compare.grid import plan_cells
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from math import sqrt
 from typing import Final
 
-from dptext.compare.stored import TableRow
 from dptext.utility.tables import ORIGINAL, PUBLIC_ONLY
+from dptext_lab.compare.stored import TableRow
 
 ACCURACY: Final = "classification.accuracy"
 GAP: Final = "classification.gap_closed"

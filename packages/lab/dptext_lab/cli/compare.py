@@ -45,13 +45,13 @@ def compare(
     printing: Printing,
 ) -> int:
     """Run the unfinished cells, and sum up the table. Exit code 1: a guarantee was refuted; 5: cells failed."""
-    from dptext.compare.experiment import read_experiment
-    from dptext.compare.folder import ExperimentFolder
-    from dptext.compare.report import markdown, read_results
-    from dptext.compare.report.summary import first_rows, groups, measured, shown
-    from dptext.compare.runner import Options, run_experiment
-    from dptext.compare.stored import PARQUET
     from dptext.recommend.measured import JSON_FILE
+    from dptext_lab.compare.experiment import read_experiment
+    from dptext_lab.compare.folder import ExperimentFolder
+    from dptext_lab.compare.report import markdown, read_results
+    from dptext_lab.compare.report.summary import first_rows, groups, measured, shown
+    from dptext_lab.compare.runner import Options, run_experiment
+    from dptext_lab.compare.stored import PARQUET
 
     if workers < 0 or not 0 <= memory < _MOST_GIB:
         raise ConfigError("Expected --workers and --memory to be positive, or 0: then dptext chooses.")
@@ -103,7 +103,7 @@ def report(
     force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    from dptext.compare.report import markdown, read_results, write_page
+    from dptext_lab.compare.report import markdown, read_results, write_page
 
     if as_markdown:
         if target is not None or show_private or as_json:

@@ -4,7 +4,7 @@ DIR/experiment.json        the experiment, its records, the machine, and the pro
 DIR/cells/SIGNATURE.json   one finished cell each
 DIR/table.parquet, .json   the rows of all finished cells
 
-`dptext.compare.folder` reads these files. `dptext.recommend.measured` has the rows that recommendations read.
+`dptext_lab.compare.folder` reads these files. `dptext.recommend.measured` has the rows that recommendations read.
 """
 
 from typing import Annotated, Final

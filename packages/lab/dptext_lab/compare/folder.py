@@ -1,6 +1,6 @@
 """The folder of an experiment during a run: one run at a time, of the same experiment and records.
 
-`dptext.compare.stored` describes its files. Every file appears whole or not at all, and only its owner can read it.
+`dptext_lab.compare.stored` describes its files. Every file appears whole or not at all, and only its owner can read it.
 """
 
 import contextlib
@@ -12,9 +12,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
-from dptext.compare import stored
-from dptext.compare.experiment import Experiment
-from dptext.compare.gaps import with_gaps
 from dptext.errors import ConfigError
 from dptext.kernels.processors import processors
 from dptext.recommend.measured import EXPERIMENT, JSON_FILE, CellCounts
@@ -22,6 +19,9 @@ from dptext.recommend.tables import checked, json_bytes, read_json, read_rows
 from dptext.text.files import Target, held, refuse_inputs, writing
 from dptext.text.packed_rows import load_pyarrow
 from dptext.types import Json
+from dptext_lab.compare import stored
+from dptext_lab.compare.experiment import Experiment
+from dptext_lab.compare.gaps import with_gaps
 
 
 def read_table(folder: Path) -> list[stored.TableRow]:

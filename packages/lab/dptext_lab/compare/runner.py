@@ -17,19 +17,19 @@ from pathlib import Path
 from typing import Any, Final
 
 from dptext import _validate
-from dptext.compare.cell_run import Outcome, cell_data, run_cell
-from dptext.compare.cells import Cell, Lens, SharedFits, fit_key, signature
-from dptext.compare.corpora import SplitCorpus, load_corpus, named
-from dptext.compare.experiment import Experiment, parse_experiment
-from dptext.compare.folder import ExperimentFolder, cell_path, memory_mib, read_cell, write_json
-from dptext.compare.grid import ANY_LABELS, plan_cells
-from dptext.compare.stored import CellFile
 from dptext.errors import ConfigError, DPTextError
 from dptext.kernels.processors import processors
 from dptext.recommend.measured import CellCounts
 from dptext.runs.processes import Process, packed
 from dptext.text.packed_rows import load_pyarrow
 from dptext.types import Json
+from dptext_lab.compare.cell_run import Outcome, cell_data, run_cell
+from dptext_lab.compare.cells import Cell, Lens, SharedFits, fit_key, signature
+from dptext_lab.compare.corpora import SplitCorpus, load_corpus, named
+from dptext_lab.compare.experiment import Experiment, parse_experiment
+from dptext_lab.compare.folder import ExperimentFolder, cell_path, memory_mib, read_cell, write_json
+from dptext_lab.compare.grid import ANY_LABELS, plan_cells
+from dptext_lab.compare.stored import CellFile
 
 _NO_ROOM: Final = "MemoryError: the cell needs more memory than a worker may take. Give it more with --memory."
 
