@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from dptext.cli import demo, utility
+from dptext.cli import utility
 from dptext.cli.app import app, exit_code
 from dptext.errors import DPTextError
 from dptext.mechanisms.adept.sound import Adept
@@ -20,6 +20,7 @@ from dptext.runs.models import load_model, save_model
 from dptext.text.records import Record, records_digest
 from dptext.text.samples import SAMPLE_LABELS, sample_records
 from dptext.utility.balance import confusion_matrix
+from dptext_lab.cli import demo
 
 CANARY = "zqxcanaryxv"
 LABELS = f"labels={json.dumps(list(SAMPLE_LABELS))}"

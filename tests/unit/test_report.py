@@ -111,7 +111,7 @@ def test_without_matplotlib_the_install_line_is_named(rows, tmp_path, monkeypatc
 
 
 def test_importing_the_module_does_not_import_matplotlib() -> None:
-    code = "import sys, dptext.report, dptext.cli.audit.sensitivity; sys.exit('matplotlib' in sys.modules)"
+    code = "import sys, dptext.report, dptext_lab.cli.sensitivity; sys.exit('matplotlib' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False, timeout=60).returncode == 0
 
 

@@ -56,7 +56,10 @@ COMMANDS: Final[Mapping[str, Command]] = {
         "dptext recommend --unit document --epsilon 10 --task classification",
     ),
     "demo": Command(
-        "dptext.cli.demo:demo", "Try ADePT on built-in texts: what it guarantees and keeps.", "Choose", "dptext demo"
+        "dptext_lab.cli.demo:demo",
+        "Try ADePT on built-in texts: what it guarantees and keeps.",
+        "Choose",
+        "dptext demo",
     ),
     "utility": Command(
         "",

@@ -17,12 +17,12 @@ from dptext.audits.sensitivity.claims import (
     variance_table,
 )
 from dptext.audits.sensitivity.simulation import PUBLISHED_LAWS, Normal, Uniform, replay, simulate, violating_pairs
-from dptext.cli.audit import sensitivity
 from dptext.cli.grouped import spread
 from dptext.errors import ConfigError
 from dptext.privacy.curves import gaussian_delta
 from dptext.sampling import clipping
 from dptext.sampling.clipping import Norm
+from dptext_lab.cli import sensitivity
 
 UNIFORM, PAPER, TIGHT = PUBLISHED_LAWS
 LITERAL = Normal(math.sqrt(0.1))  # "variance 0.1 C" read literally, at C = 1

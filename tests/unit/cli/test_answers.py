@@ -9,12 +9,13 @@ import pytest
 
 from dptext.audits.bounds import EpsilonLowerBound
 from dptext.audits.report import Report
-from dptext.cli import answers, lab_answers
+from dptext.cli import answers
 from dptext.errors import IncomparableError
 from dptext.estimates import Estimate, clopper_pearson
 from dptext.privacy import accounting
 from dptext.privacy.events import ApproximateEvent, MetricEvent, PureEvent
 from dptext.privacy.guarantee import Basis, Guarantee, Relation, Unit
+from dptext_lab.cli import answers as lab_answers
 
 OVERLAP = "; their intervals overlap."
 

@@ -294,7 +294,7 @@ BAD_ARRAYS = {
 def test_arrays_that_promise_more_than_they_hold_are_refused(
     tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from dptext.cli.audit.sensitivity import _read
+    from dptext_lab.cli.sensitivity import _read
 
     path = tmp_path / "a.npy"
     path.write_bytes(BAD_ARRAYS[name])

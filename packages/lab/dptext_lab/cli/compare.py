@@ -12,12 +12,12 @@ from dptext._wording import markdown_table, plural
 from dptext.cli.answers import Printing
 from dptext.cli.audit import EXIT_REFUTED
 from dptext.cli.grouped import computes, leaves, runs
-from dptext.cli.lab_answers import comparison
 from dptext.cli.options import ForceOption, JsonOption, file_argument, folder_path, output_folder_option, output_option
 from dptext.cli.terminal import advising, counted, say
 from dptext.errors import ConfigError
 from dptext.text.files import Target
 from dptext.types import Json, fields_as_json
+from dptext_lab.cli.answers import comparison
 
 EXIT_FAILED_CELLS: Final = 5  #: The exit code of a grid in which a cell failed and no guarantee was refuted
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from dptext._wording import markdown_table
-from dptext.cli import lab_answers, options
+from dptext.cli import options
 from dptext.cli.answers import Printing, interval, short
 from dptext.cli.chosen import load_encoder
 from dptext.cli.grouped import measures
@@ -20,6 +20,7 @@ from dptext.estimates import Estimate
 from dptext.text.files import Target, writing
 from dptext.text.records import Record
 from dptext.types import Json
+from dptext_lab.cli import answers as lab_answers
 
 if TYPE_CHECKING:
     from dptext.audits.divergence.findings import DivergenceReport

@@ -19,22 +19,22 @@ COMMANDS: Final[Mapping[str, Command]] = {
         "dptext report results --out report.html",
     ),
     "audit sensitivity": Command(
-        "dptext.cli.audit.sensitivity:sensitivity",
+        "dptext_lab.cli.sensitivity:sensitivity",
         "Count pairs of clipped vectors that violate a sensitivity. This refuted ADePT as published.",
         example="dptext audit sensitivity --figure violations.svg",
     ),
     "audit reconstruction": Command(
-        "dptext.cli.audit.reconstruction:reconstruction",
+        "dptext_lab.cli.reconstruction:reconstruction",
         "Guess the input among candidates from one release. Success is compared with the bound of the guarantee.",
         example="dptext audit reconstruction --model reviews.model --pool public.csv",
     ),
     "audit trait": Command(
-        "dptext.cli.audit.trait:trait",
+        "dptext_lab.cli.trait:trait",
         "Guess from which of two sets a redacted text comes. It measures, and guarantees nothing.",
         example="dptext audit trait sensitive.csv safe.csv --mechanism random_redaction --set level=0.7",
     ),
     "audit divergence": Command(
-        "dptext.cli.audit.divergence:divergence",
+        "dptext_lab.cli.divergence:divergence",
         "Measure how far apart two sets of texts are in an embedding. The measure is no upper bound and no guarantee.",
         example="dptext audit divergence sensitive.csv safe.csv --public others.csv --out divergence",
     ),

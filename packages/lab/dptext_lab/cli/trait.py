@@ -17,7 +17,7 @@ from dptext.audits.inference.trait import (
     split_sets,
     standard_attackers,
 )
-from dptext.cli import lab_answers, options
+from dptext.cli import options
 from dptext.cli.answers import Printing
 from dptext.cli.audit import EXIT_REFUTED
 from dptext.cli.audit.attacked import check_options, made_ready, own_label, public_records, say_trained, show_attacks
@@ -28,6 +28,7 @@ from dptext.cli.utility import NOT_PRIVATE, read_back
 from dptext.errors import ConfigError, needing
 from dptext.sampling.randomness import seeded
 from dptext.types import Json
+from dptext_lab.cli import answers as lab_answers
 
 #: Attackers by the name of --attacker. The transformer, which is slow, is a further attacker.
 ATTACKERS: Final = {"tfidf": TFIDF, "linear": LINEAR, "mlp": MLP}

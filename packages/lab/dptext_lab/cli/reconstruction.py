@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from dptext._wording import markdown_table
 from dptext.audits.reconstruction.attack import reconstruct
 from dptext.audits.reconstruction.pools import CandidateInputs, random_candidates
-from dptext.cli import lab_answers, options
+from dptext.cli import options
 from dptext.cli.answers import Printing, interval, short
 from dptext.cli.audit import EXIT_REFUTED
 from dptext.cli.audit.trials import Claimed, ConfidenceOption, on_trial
@@ -16,6 +16,7 @@ from dptext.errors import ConfigError
 from dptext.sampling.randomness import secure, seeded
 from dptext.text.reading import read_records
 from dptext.types import Json
+from dptext_lab.cli import answers as lab_answers
 
 
 def reconstruction(
