@@ -7,12 +7,12 @@ from xml.etree import ElementTree as ET
 import matplotlib as mpl
 import pytest
 
-from dptext import report
 from dptext.audits.sensitivity.claims import Claim
 from dptext.audits.sensitivity.simulation import Normal, Uniform, Violations, simulate
 from dptext.errors import ConfigError, MissingExtraError
 from dptext.estimates import Estimate
 from dptext.sampling.clipping import Norm
+from dptext_lab import figures as report
 from scripts import load_script
 
 EXPERIMENTS = Path(__file__).parents[2] / "experiments"
@@ -111,7 +111,7 @@ def test_without_matplotlib_the_install_line_is_named(rows, tmp_path, monkeypatc
 
 
 def test_importing_the_module_does_not_import_matplotlib() -> None:
-    code = "import sys, dptext.report, dptext_lab.cli.sensitivity; sys.exit('matplotlib' in sys.modules)"
+    code = "import sys, dptext_lab.figures, dptext_lab.cli.sensitivity; sys.exit('matplotlib' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False, timeout=60).returncode == 0
 
 

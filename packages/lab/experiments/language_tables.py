@@ -12,8 +12,8 @@ from pathlib import Path
 
 from synthesis_tables import Rows, mean
 
-from dptext.report import LINES, drawing
 from dptext.text.files import Target
+from dptext_lab.figures import LINES, drawing
 
 BESIDE = ("original", "public-only", "public-only, grown", "random")
 WAYS = ("steering", "prototypes", "votes", "prediction", "evolution")

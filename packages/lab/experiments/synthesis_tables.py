@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import t as student_t
 
-from dptext.report import LINES, drawing
 from dptext.text.files import Target
+from dptext_lab.figures import LINES, drawing
 
 EPSILONS = (0.5, 1.0, 2.0, 4.0, math.inf)
 WAYS = ("prototypes", "votes")

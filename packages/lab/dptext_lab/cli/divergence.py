@@ -58,9 +58,9 @@ def divergence(
     force: options.ForceOption = False,
     printing: Printing,
 ) -> None:
-    from dptext import report
     from dptext.audits.divergence.divergence import measure
     from dptext.audits.divergence.estimators import DivergenceSettings
+    from dptext_lab import figures as report
 
     orders = _numbers(alphas, "--alphas", "numbers with commas between them, as 1.1,2,10")
     settings = DivergenceSettings(
@@ -126,7 +126,7 @@ def _embedder(name: str, public: Sequence[Record], sets: tuple[list[Record], lis
 
 
 def _write(found: DivergenceReport, data: str, targets: dict[str, Target]) -> None:
-    from dptext import report
+    from dptext_lab import figures as report
 
     report.divergence_figure(found, targets[_CURVES])
     if all(rows.shape[1] == 2 for rows in found.plane):

@@ -98,7 +98,7 @@ def sensitivity(
         two = None if law_sd is None else (simulation.Uniform(), simulation.Normal(law_sd))
         rows = _fresh(first, wanted, two or simulation.PUBLISHED_LAWS, pairs, seed)
     if svg is not None:
-        from dptext.report import violations_figure
+        from dptext_lab.figures import violations_figure
 
         violations_figure(rows, svg)
         say(f"Written: {svg.path}")

@@ -16,8 +16,8 @@ from grid import CLIPS, DATASETS, LONGER, Cell, every_cell, read_cell
 
 from dptext.audits.figures import roc_figure
 from dptext.audits.roc import Roc
-from dptext.report import LINES, drawing
 from dptext.text.files import Target
+from dptext_lab.figures import LINES, drawing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

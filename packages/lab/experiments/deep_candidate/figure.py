@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from grid import ALL, CLASSIFIER, EPSILON_OF_SIZES, EPSILONS, SIZES, name_of, read_cells
 
-from dptext.report import drawing
 from dptext.sampling.exponential import Exponential
 from dptext.text.files import Target
+from dptext_lab.figures import drawing
 
 #: Row, name in the legend, colour (Okabe and Ito 2008), dashes, marker.
 LINES = (

@@ -20,7 +20,6 @@ import numpy as np
 from grid import SEED, read_posts, split, write_json
 
 from dptext.embeddings.sentence_encoder import load_sentence_encoder
-from dptext.report import LINES, drawing
 from dptext.runs.models import load_model
 from dptext.sampling.bootstrap import bootstrap
 from dptext.sampling.randomness import secure, seeded
@@ -28,6 +27,7 @@ from dptext.text.files import Target
 from dptext.text.records import Record, Release
 from dptext.text.tokens import tokenize
 from dptext.utility.fidelity import fidelity
+from dptext_lab.figures import LINES, drawing
 
 #: Choice and k.
 CHOICES: tuple[tuple[Any, int], ...] = (

@@ -6,10 +6,10 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from dptext.audits.drawing import LINES, drawing, legend_below
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate
 from dptext.text.files import Target
+from dptext_lab.drawing import LINES, drawing, legend_below
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,8 +28,8 @@ from dptext.audits.divergence.findings import (
 )
 from dptext.audits.inference.trait import LINEAR, TFIDF
 from dptext.estimates import Estimate
-from dptext.report import LINES, divergence_figure, drawing
 from dptext.text.files import Target
+from dptext_lab.figures import LINES, divergence_figure, drawing
 
 NAMES = {"sentence": "sentence encoder", "medical": "fine-tuned on medical topics", "glove": "GloVe", "tfidf": "TF-IDF"}
 SETS = {"cancer": ("cancer", "other medical"), "imdb": ("cancer", "film reviews")}

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dptext.audits.drawing import LINES, drawing, interval_curve, legend_below
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate
 from dptext.text.files import Target
+from dptext_lab.drawing import LINES, drawing, interval_curve, legend_below
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
