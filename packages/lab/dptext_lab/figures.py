@@ -20,11 +20,11 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from dptext.audits.divergence.findings import DEFAULT, LOGISTIC_RATIO, MLP_RATIO, PUBLISHED, DivergenceReport
-from dptext.audits.sensitivity.simulation import Law, Violations
 from dptext.errors import ConfigError
 from dptext.text.files import Target
 from dptext.types import Floats
 from dptext_lab.drawing import LINES, drawing, interval_curve, legend_below, load_matplotlib, save
+from dptext_lab.refutation.simulation import Law, Violations
 
 __all__ = ["LINES", "drawing", "load_matplotlib", "save"]
 

@@ -12,8 +12,8 @@ from dptext.privacy.guarantee import Basis, Guarantee
 if TYPE_CHECKING:  # slow to load
     from dptext.audits.divergence.findings import DivergenceReport
     from dptext.audits.inference.trait_findings import TraitReport
-    from dptext.audits.reconstruction.attack import Reconstruction
     from dptext.recommend.measured import KeptRow
+    from dptext_lab.refutation.attack import Reconstruction
 
 
 def reconstruction(found: Reconstruction, claim: Guarantee) -> list[str]:

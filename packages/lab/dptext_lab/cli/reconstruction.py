@@ -4,8 +4,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from dptext._wording import markdown_table
-from dptext.audits.reconstruction.attack import reconstruct
-from dptext.audits.reconstruction.pools import CandidateInputs, random_candidates
 from dptext.cli import options
 from dptext.cli.answers import Printing, interval, short
 from dptext.cli.audit import EXIT_REFUTED
@@ -17,6 +15,8 @@ from dptext.sampling.randomness import secure, seeded
 from dptext.text.reading import read_records
 from dptext.types import Json
 from dptext_lab.cli import answers as lab_answers
+from dptext_lab.refutation.attack import reconstruct
+from dptext_lab.refutation.pools import CandidateInputs, random_candidates
 
 
 def reconstruction(

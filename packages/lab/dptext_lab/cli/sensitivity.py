@@ -10,15 +10,6 @@ from typing import Annotated
 import numpy as np
 
 from dptext import _validate
-from dptext.audits.sensitivity import simulation
-from dptext.audits.sensitivity.claims import (
-    TYPICAL_DIMS,
-    Claim,
-    classical_limit,
-    counterexample,
-    true_gaussian_epsilon,
-    variance_table,
-)
 from dptext.cli import options
 from dptext.cli.answers import Printing
 from dptext.cli.grouped import measures, promises
@@ -29,6 +20,15 @@ from dptext.estimates import Estimate
 from dptext.sampling.clipping import Norm, Vectors
 from dptext.text.inputs import open_input, telling
 from dptext.types import Json, jsonable
+from dptext_lab.refutation import simulation
+from dptext_lab.refutation.claims import (
+    TYPICAL_DIMS,
+    Claim,
+    classical_limit,
+    counterexample,
+    true_gaussian_epsilon,
+    variance_table,
+)
 
 _LARGEST_DIM = 1 << 16
 _DRAWN = "coordinates of each pair"

@@ -3,7 +3,7 @@
 ADePT (Krishna et al. 2021) clips a latent vector to L2 norm C and adds Laplace noise for an L1 sensitivity of 2C; the
 true one is 2C * sqrt(n) (Habernal 2021, theorem 5.1)::
 
-    >>> from dptext.audits.sensitivity.claims import Claim, counterexample
+    >>> from dptext_lab.refutation.claims import Claim, counterexample
     >>> claim = Claim(dim=256)
     >>> round(claim.factor, 6), round(claim.true_epsilon(5.0), 6), claim.refuted
     (16.0, 80.0, True)

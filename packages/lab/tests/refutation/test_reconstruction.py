@@ -14,10 +14,6 @@ from scipy.spatial.distance import cdist
 from scipy.stats import binomtest, chisquare
 
 from dptext.audits.bounds import reconstruction_bound
-from dptext.audits.reconstruction import attack as reconstruction
-from dptext.audits.reconstruction import pools
-from dptext.audits.reconstruction.attack import Reconstruction, TopSuccess, reconstruct
-from dptext.audits.reconstruction.pools import feasible, random_candidates
 from dptext.audits.subjects import claim_of, unclaimed
 from dptext.cli.audit import trials as command
 from dptext.cli.grouped import spread
@@ -34,6 +30,10 @@ from dptext.sampling.published import ClassicalGaussian, PublishedLaplace
 from dptext.sampling.randomness import Randomness, seeded
 from dptext.text.records import Record
 from dptext.types import Floats, Integers
+from dptext_lab.refutation import attack as reconstruction
+from dptext_lab.refutation import pools
+from dptext_lab.refutation.attack import Reconstruction, TopSuccess, reconstruct
+from dptext_lab.refutation.pools import feasible, random_candidates
 from vectors import WORDS
 
 CANARY = "zq9canaryxv"

@@ -4,8 +4,8 @@ The adversary holds the mechanism and a pool of N equally likely candidates. It 
 release (white box), or by a surrogate that it trained on simulated releases (black box). The guarantee bounds the
 success of the best j guesses (`bounds.reconstruction_bound`), so a larger success refutes the guarantee::
 
-    >>> from dptext.audits.reconstruction.pools import random_candidates
-    >>> from dptext.audits.reconstruction.attack import reconstruct
+    >>> from dptext_lab.refutation.pools import random_candidates
+    >>> from dptext_lab.refutation.attack import reconstruct
     >>> from dptext.sampling.published import PublishedLaplace
     >>> from dptext.sampling.randomness import seeded
     >>> pool = random_candidates(1000, dim=64, clip_norm=1.0, randomness=seeded(1))
@@ -23,8 +23,6 @@ import numpy as np
 
 from dptext import _validate
 from dptext.audits.bounds import reconstruction_bound
-from dptext.audits.reconstruction import pools
-from dptext.audits.reconstruction.pools import Adversary, CandidateInputs
 from dptext.audits.report import Report, Result, exactly
 from dptext.audits.subjects import OnCount, Subject, claim_of, unclaimed, untold
 from dptext.errors import ConfigError
@@ -33,6 +31,8 @@ from dptext.privacy.guarantee import Basis, Guarantee
 from dptext.sampling.discrete import uniform_below
 from dptext.sampling.randomness import Randomness, secure
 from dptext.types import Integers, Json
+from dptext_lab.refutation import pools
+from dptext_lab.refutation.pools import Adversary, CandidateInputs
 
 _FLOAT_SLACK = 1e-12
 

@@ -7,8 +7,14 @@ import mpmath
 import numpy as np
 import pytest
 
-from dptext.audits.sensitivity import claims, simulation
-from dptext.audits.sensitivity.claims import (
+from dptext.cli.grouped import spread
+from dptext.errors import ConfigError
+from dptext.privacy.curves import gaussian_delta
+from dptext.sampling import clipping
+from dptext.sampling.clipping import Norm
+from dptext_lab.cli import sensitivity
+from dptext_lab.refutation import claims, simulation
+from dptext_lab.refutation.claims import (
     Claim,
     classical_limit,
     classical_sigma,
@@ -16,13 +22,7 @@ from dptext.audits.sensitivity.claims import (
     true_gaussian_epsilon,
     variance_table,
 )
-from dptext.audits.sensitivity.simulation import PUBLISHED_LAWS, Normal, Uniform, replay, simulate, violating_pairs
-from dptext.cli.grouped import spread
-from dptext.errors import ConfigError
-from dptext.privacy.curves import gaussian_delta
-from dptext.sampling import clipping
-from dptext.sampling.clipping import Norm
-from dptext_lab.cli import sensitivity
+from dptext_lab.refutation.simulation import PUBLISHED_LAWS, Normal, Uniform, replay, simulate, violating_pairs
 
 UNIFORM, PAPER, TIGHT = PUBLISHED_LAWS
 LITERAL = Normal(math.sqrt(0.1))  # "variance 0.1 C" read literally, at C = 1

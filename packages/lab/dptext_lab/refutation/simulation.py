@@ -1,7 +1,7 @@
 """Share of random or given pairs of vectors that violate a sensitivity claim.
 
-    >>> from dptext.audits.sensitivity.claims import Claim
-    >>> from dptext.audits.sensitivity.simulation import Normal, simulate
+    >>> from dptext_lab.refutation.claims import Claim
+    >>> from dptext_lab.refutation.simulation import Normal, simulate
     >>> simulate(Claim(dim=24), Normal(0.1), pairs=2000, seed=7).share.low > 0.9
     True
 
@@ -16,12 +16,12 @@ import numpy as np
 
 from dptext import _validate
 from dptext.audits.report import exactly
-from dptext.audits.sensitivity.claims import Claim
 from dptext.audits.subjects import OnCount, untold
 from dptext.errors import ConfigError
 from dptext.estimates import MAX_TRIALS, Estimate, clopper_pearson
 from dptext.sampling.clipping import Norm, Vectors
 from dptext.types import Floats
+from dptext_lab.refutation.claims import Claim
 
 #: The published simulation, as in the authors' code of Habernal 2021 (habernal/emnlp2021-differential-privacy-nlp).
 PUBLISHED_SEED = 123456
