@@ -23,7 +23,7 @@ from typing import Any
 #: What commands import when they run, besides the mechanisms.
 LOADED = (
     *("rich.console", "rich.progress", "scipy.optimize", "scipy.stats", "typer._adapters", "typer._click.decorators"),
-    *("sklearn.feature_extraction.text", "sklearn.linear_model", "dptext.audits.divergence.conversion"),
+    *("sklearn.feature_extraction.text", "sklearn.linear_model", "dptext_lab.redaction.divergence.conversion"),
     *("cryptography.hazmat.primitives.ciphers.aead", "cryptography.hazmat.primitives.kdf.hkdf"),
     *("cryptography.hazmat.primitives.asymmetric.x25519", "pyarrow.parquet", "dptext.batch.corpora"),
     *(

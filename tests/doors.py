@@ -17,7 +17,6 @@ from commands import dptext
 from dptext.errors import DPTextError
 from dptext.mechanism import Spec
 from dptext.mechanisms.candidates.label_only import LabelOnly
-from dptext.mechanisms.redaction.random import RandomRedaction
 from dptext.runs.files import privatize_file
 from dptext.runs.models import fit, save_model
 from dptext.runs.plan import Plan
@@ -28,6 +27,7 @@ from dptext.text.formats import PACKED
 from dptext.text.reading import OnError
 from dptext.text.records import Record
 from dptext.text.survey import Survey, survey
+from dptext_lab.redaction.random import RandomRedaction
 from odd_files import Odd, named_files, odd_files
 
 #: The reasons for which `synthesize` reads on or not at all where the others do not: how many records there are is

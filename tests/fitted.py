@@ -11,9 +11,9 @@ import pytest
 import tiny_language
 from dptext.mechanism import Mechanism
 from dptext.mechanisms.paraphrase.dp_prompt import DpPrompt, DpPromptMechanism
-from dptext.mechanisms.redaction.pii import PiiRedaction, PiiRedactionMechanism
 from dptext.registry import SPECS
 from dptext.text.samples import sample_records
+from dptext_lab.redaction.pii import PiiRedaction, PiiRedactionMechanism
 
 NEURAL = ("adept", "adept_dpsgd", "published_adept", "sentdp", "candidates", "truncation", "embedded", "erae")
 

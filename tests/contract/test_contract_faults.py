@@ -17,7 +17,6 @@ from dptext.audits.trials.distinguishing import separation
 from dptext.errors import ConfigError, DPTextError, PrivacyError
 from dptext.mechanism import FitProgress, Learns, Traits
 from dptext.mechanisms.candidates.label_only import LabelOnly
-from dptext.mechanisms.redaction.random import RandomRedaction, RandomRedactionMechanism
 from dptext.mechanisms.words.word_metric import WordMetric
 from dptext.runs import files, streaming
 from dptext.runs.certificate import Certificate
@@ -26,6 +25,7 @@ from dptext.sampling.randomness import Randomness, seeded
 from dptext.testing import CHECKS, ContractError, check_mechanism, silence_checks
 from dptext.testing.release_checks import joined
 from dptext.text.records import Record, Release
+from dptext_lab.redaction.random import RandomRedaction, RandomRedactionMechanism
 from vectored import VectorMechanism, VectorWords, vector_of
 from vectors import WORDS
 

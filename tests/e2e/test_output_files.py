@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from dptext.audits.divergence import density_ratio, estimators
 from dptext.cli.app import app, exit_code
 from dptext.errors import DPTextError
+from dptext_lab.redaction.divergence import density_ratio, estimators
 from pages_folder import CORPORA, Folder, guarantee
 from vectors import WORDS
 

@@ -19,11 +19,11 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from dptext.audits.divergence.findings import DEFAULT, LOGISTIC_RATIO, MLP_RATIO, PUBLISHED, DivergenceReport
 from dptext.errors import ConfigError
 from dptext.text.files import Target
 from dptext.types import Floats
 from dptext_lab.drawing import LINES, drawing, interval_curve, legend_below, load_matplotlib, save
+from dptext_lab.redaction.divergence.findings import DEFAULT, LOGISTIC_RATIO, MLP_RATIO, PUBLISHED, DivergenceReport
 from dptext_lab.refutation.simulation import Law, Violations
 
 __all__ = ["LINES", "drawing", "load_matplotlib", "save"]
@@ -67,7 +67,7 @@ def violations_figure(rows: Sequence[Violations], path: Place) -> None:
 
 
 def divergence_figure(found: DivergenceReport, path: Place) -> None:
-    """Draw divergences found by `dptext.audits.divergence` against their order, with the lines that give epsilons."""
+    """Draw divergences found by `dptext_lab.redaction.divergence` against their order, with the lines that give epsilons."""
     alphas = np.asarray(found.alphas)
     with drawing(path, title="Renyi divergence in one embedding against its order") as figure:
         figure.set_size_inches(6.4, 5.2)

@@ -15,12 +15,12 @@ pytest.importorskip("torch")
 
 import torch
 
-from dptext.audits.inference.trait import infer_trait_from_releases, split_sets
 from dptext.embeddings.sentence_encoder import load_sentence_encoder
 from dptext.embeddings.torch_network import load_torch_model
 from dptext.errors import ConfigError, MissingExtraError
 from dptext.neural.classifiers.fine_tuning import FineTuned, FineTuning, fine_tune, train_transformer
 from dptext.text.records import Record, Release
+from dptext_lab.redaction.trait import infer_trait_from_releases, split_sets
 from scripts import needs
 
 CANARY = "zq9canaryxv"

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from dptext.errors import ConfigError
-from dptext.mechanisms.redaction.random import RandomRedaction
 from dptext.runs.files import privatize_file
 from dptext.runs.plan import Plan
 from dptext.runs.states import settings_digest
 from dptext.sampling.randomness import secure
 from dptext.text.records import Fields
+from dptext_lab.redaction.random import RandomRedaction
 
 FORMULAS = ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\uff1d1"]
 PLAIN = ["1", " =1", "a=b", "'=1", "", "x\n=1"]

@@ -10,9 +10,9 @@ from dptext.cli.answers import NO_PROOF, bound_in_words, guessed, inferred, inte
 from dptext.privacy.guarantee import Basis, Guarantee
 
 if TYPE_CHECKING:  # slow to load
-    from dptext.audits.divergence.findings import DivergenceReport
-    from dptext.audits.inference.trait_findings import TraitReport
     from dptext.recommend.measured import KeptRow
+    from dptext_lab.redaction.divergence.findings import DivergenceReport
+    from dptext_lab.redaction.trait_findings import TraitReport
     from dptext_lab.refutation.attack import Reconstruction
 
 

@@ -23,7 +23,7 @@ from dptext.types import Json
 from dptext_lab.cli import answers as lab_answers
 
 if TYPE_CHECKING:
-    from dptext.audits.divergence.findings import DivergenceReport
+    from dptext_lab.redaction.divergence.findings import DivergenceReport
 
 EMBEDDINGS = ("sentence", "glove", "tfidf")
 
@@ -58,9 +58,9 @@ def divergence(
     force: options.ForceOption = False,
     printing: Printing,
 ) -> None:
-    from dptext.audits.divergence.divergence import measure
-    from dptext.audits.divergence.estimators import DivergenceSettings
     from dptext_lab import figures as report
+    from dptext_lab.redaction.divergence.divergence import measure
+    from dptext_lab.redaction.divergence.estimators import DivergenceSettings
 
     orders = _numbers(alphas, "--alphas", "numbers with commas between them, as 1.1,2,10")
     settings = DivergenceSettings(
@@ -114,8 +114,8 @@ def _numbers(text: str, option: str, form: str) -> tuple[float, ...]:
 
 def _embedder(name: str, public: Sequence[Record], sets: tuple[list[Record], list[Record]], seed: int) -> Embedder:
     if name == "tfidf":
-        from dptext.audits.divergence.estimators import apart
         from dptext.embeddings.tfidf import fit_tfidf_svd
+        from dptext_lab.redaction.divergence.estimators import apart
 
         return fit_tfidf_svd(apart(public, *sets)[0], seed=seed)
     if name not in EMBEDDINGS and not Path(name).is_dir():

@@ -6,17 +6,6 @@ from pathlib import Path
 from typing import Annotated, Any, Final
 
 from dptext import _validate
-from dptext.audits.inference.trait import (
-    LINEAR,
-    MLP,
-    TFIDF,
-    SetReleases,
-    TrainAttacker,
-    infer_trait_from_releases,
-    release_sets,
-    split_sets,
-    standard_attackers,
-)
 from dptext.cli import options
 from dptext.cli.answers import Printing
 from dptext.cli.audit import EXIT_REFUTED
@@ -29,6 +18,17 @@ from dptext.errors import ConfigError, needing
 from dptext.sampling.randomness import seeded
 from dptext.types import Json
 from dptext_lab.cli import answers as lab_answers
+from dptext_lab.redaction.trait import (
+    LINEAR,
+    MLP,
+    TFIDF,
+    SetReleases,
+    TrainAttacker,
+    infer_trait_from_releases,
+    release_sets,
+    split_sets,
+    standard_attackers,
+)
 
 #: Attackers by the name of --attacker. The transformer, which is slow, is a further attacker.
 ATTACKERS: Final = {"tfidf": TFIDF, "linear": LINEAR, "mlp": MLP}

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from dptext.audits.bounds import accuracy_implies
-from dptext.audits.divergence.conversion import DELTA
-from dptext.audits.divergence.findings import CHEAPEST, DEFAULT, DIRECT, PAPER, PAPER_WHOLE, PUBLISHED
-from dptext.audits.inference.trait import LINEAR, TFIDF
 from dptext.estimates import Estimate
+from dptext_lab.redaction.divergence.conversion import DELTA
+from dptext_lab.redaction.divergence.findings import CHEAPEST, DEFAULT, DIRECT, PAPER, PAPER_WHOLE, PUBLISHED
+from dptext_lab.redaction.trait import LINEAR, TFIDF
 
 Mode = Literal["random", "smart"]
 MODES: tuple[Mode, ...] = ("random", "smart")

@@ -29,25 +29,25 @@ from corpus import SEED, Corpus, Sides, read_pair
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import f1_score
 
-from dptext.audits.divergence.conversion import DELTA
-from dptext.audits.inference.trait import (
+from dptext.embeddings.encoders import PublicVectors, load_encoder
+from dptext.mechanism import Mechanism, Spec
+from dptext.mechanisms.adept.sound import Adept, AdeptCodebook
+from dptext.mechanisms.candidates.candidates import Candidates
+from dptext.mechanisms.candidates.label_only import LabelOnly
+from dptext.mechanisms.sentences.deep_candidate import DeepCandidate
+from dptext.mechanisms.words.word_metric import WordMetric
+from dptext.sampling.randomness import seeded
+from dptext.text.records import Record, Release
+from dptext_lab.redaction.divergence.conversion import DELTA
+from dptext_lab.redaction.random import RandomRedaction
+from dptext_lab.redaction.smart import SmartRedaction
+from dptext_lab.redaction.trait import (
     LINEAR,
     TFIDF,
     infer_trait_from_releases,
     train_linear_attacker,
     train_tfidf_attacker,
 )
-from dptext.embeddings.encoders import PublicVectors, load_encoder
-from dptext.mechanism import Mechanism, Spec
-from dptext.mechanisms.adept.sound import Adept, AdeptCodebook
-from dptext.mechanisms.candidates.candidates import Candidates
-from dptext.mechanisms.candidates.label_only import LabelOnly
-from dptext.mechanisms.redaction.random import RandomRedaction
-from dptext.mechanisms.redaction.smart import SmartRedaction
-from dptext.mechanisms.sentences.deep_candidate import DeepCandidate
-from dptext.mechanisms.words.word_metric import WordMetric
-from dptext.sampling.randomness import seeded
-from dptext.text.records import Record, Release
 
 sys.path.append(str(Path(__file__).parents[1]))
 from common import write_json

@@ -13,9 +13,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from dptext.audits.inference.trait import SetSplit
 from dptext.text.records import Record
 from dptext.text.tokens import sentences, tokenize
+from dptext_lab.redaction.trait import SetSplit
 
 sys.path.append(str(Path(__file__).parents[1]))
 from common import corpus_rows

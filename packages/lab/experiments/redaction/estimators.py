@@ -22,10 +22,10 @@ from pathlib import Path
 import numpy as np
 from scipy.integrate import quad
 
-from dptext.audits.divergence.conversion import certify
-from dptext.audits.divergence.density_ratio import RatioModel, cross_fit
-from dptext.audits.divergence.renyi import gaussian, knn_count_ratio, knn_poczos_schneider
 from dptext.types import Floats
+from dptext_lab.redaction.divergence.conversion import certify
+from dptext_lab.redaction.divergence.density_ratio import RatioModel, cross_fit
+from dptext_lab.redaction.divergence.renyi import gaussian, knn_count_ratio, knn_poczos_schneider
 
 sys.path.append(str(Path(__file__).parents[1]))
 from common import write_json

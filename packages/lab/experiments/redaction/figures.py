@@ -14,8 +14,11 @@ import numpy as np
 from cells import ATTACKERS, CONFIDENCE, PLANE_LEVELS, TRANSFORMER, Cells, Mode, estimate
 from levels import Levels, divergence_levels_figure, epsilon_levels_figure
 
-from dptext.audits.divergence.conversion import CertifiedBound, Direct, Line
-from dptext.audits.divergence.findings import (
+from dptext.estimates import Estimate
+from dptext.text.files import Target
+from dptext_lab.figures import LINES, divergence_figure, drawing
+from dptext_lab.redaction.divergence.conversion import CertifiedBound, Direct, Line
+from dptext_lab.redaction.divergence.findings import (
     CHEAPEST,
     DEFAULT,
     DIRECT,
@@ -26,10 +29,7 @@ from dptext.audits.divergence.findings import (
     DivergenceReport,
     Tested,
 )
-from dptext.audits.inference.trait import LINEAR, TFIDF
-from dptext.estimates import Estimate
-from dptext.text.files import Target
-from dptext_lab.figures import LINES, divergence_figure, drawing
+from dptext_lab.redaction.trait import LINEAR, TFIDF
 
 NAMES = {"sentence": "sentence encoder", "medical": "fine-tuned on medical topics", "glove": "GloVe", "tfidf": "TF-IDF"}
 SETS = {"cancer": ("cancer", "other medical"), "imdb": ("cancer", "film reviews")}

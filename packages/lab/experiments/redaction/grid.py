@@ -27,17 +27,6 @@ import numpy as np
 from cells import CONFIDENCE, LEVELS, MODES, PLANE_LEVELS, Cells, Mode, attack_table, table
 from corpus import SEED, Corpus, Pair, Sides, read_pair
 
-from dptext.audits.divergence.conversion import DELTA, certify
-from dptext.audits.divergence.density_ratio import RatioModel
-from dptext.audits.divergence.divergence import measure_vectors
-from dptext.audits.divergence.estimators import COMPONENTS, DivergenceSettings, Projection, fit_projection
-from dptext.audits.inference.trait import (
-    LINEAR,
-    TFIDF,
-    infer_trait_from_releases,
-    train_linear_attacker,
-    train_tfidf_attacker,
-)
 from dptext.embeddings.embedder import TextVectors
 from dptext.embeddings.encoders import WordMean
 from dptext.embeddings.sentence_encoder import load_sentence_encoder
@@ -45,12 +34,23 @@ from dptext.embeddings.tfidf import fit_tfidf_svd
 from dptext.embeddings.vector_files import load_glove
 from dptext.estimates import clopper_pearson
 from dptext.mechanism import Mechanism
-from dptext.mechanisms.redaction.random import RandomRedaction
-from dptext.mechanisms.redaction.smart import SmartRedaction, SmartRedactionMechanism
 from dptext.neural.classifiers.fine_tuning import FineTuning, fine_tune, train_transformer
 from dptext.sampling.randomness import seeded
 from dptext.text.records import Record, Release
 from dptext.types import Booleans
+from dptext_lab.redaction.divergence.conversion import DELTA, certify
+from dptext_lab.redaction.divergence.density_ratio import RatioModel
+from dptext_lab.redaction.divergence.divergence import measure_vectors
+from dptext_lab.redaction.divergence.estimators import COMPONENTS, DivergenceSettings, Projection, fit_projection
+from dptext_lab.redaction.random import RandomRedaction
+from dptext_lab.redaction.smart import SmartRedaction, SmartRedactionMechanism
+from dptext_lab.redaction.trait import (
+    LINEAR,
+    TFIDF,
+    infer_trait_from_releases,
+    train_linear_attacker,
+    train_tfidf_attacker,
+)
 
 sys.path.append(str(Path(__file__).parents[1]))
 from common import Remembering, write_json

@@ -28,9 +28,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline, make_pipeline
 
 from dptext.estimates import clopper_pearson
-from dptext.mechanisms.redaction.smart import SmartRedaction, SmartRedactionMechanism
 from dptext.text.records import Record
 from dptext.text.tokens import tokenize
+from dptext_lab.redaction.smart import SmartRedaction, SmartRedactionMechanism
 
 sys.path.append(str(Path(__file__).parents[1]))
 from common import write_json

@@ -14,9 +14,9 @@ from dptext import _validate
 from dptext.errors import ConfigError, needing
 from dptext.mechanism import Learns, Traits
 from dptext.mechanisms.bases import NoGuarantee, Untrained
-from dptext.mechanisms.redaction.masking import Lines, Mask, Masking, MaskingMechanism, Runs, flat
 from dptext.sampling.randomness import Randomness
 from dptext.text.records import Record
+from dptext_lab.redaction.masking import Lines, Mask, Masking, MaskingMechanism, Runs, flat
 
 _LANGUAGE = "en"
 

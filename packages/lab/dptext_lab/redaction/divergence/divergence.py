@@ -18,17 +18,17 @@ from typing import Final
 import numpy as np
 
 from dptext.audits.bounds import accuracy_implies
-from dptext.audits.divergence import conversion, estimators, findings
-from dptext.audits.divergence.density_ratio import LEAST_ROWS
-from dptext.audits.divergence.estimators import DivergenceSettings, Ratios
-from dptext.audits.divergence.findings import Consistency, Curve, DivergenceReport, Tested, three_digits
-from dptext.audits.divergence.renyi import check_samples, falls
 from dptext.audits.subjects import OnCount, untold
 from dptext.embeddings.embedder import Embedder, embed_distinct
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate
 from dptext.text.records import Record
 from dptext.types import Floats, Json
+from dptext_lab.redaction.divergence import conversion, estimators, findings
+from dptext_lab.redaction.divergence.density_ratio import LEAST_ROWS
+from dptext_lab.redaction.divergence.estimators import DivergenceSettings, Ratios
+from dptext_lab.redaction.divergence.findings import Consistency, Curve, DivergenceReport, Tested, three_digits
+from dptext_lab.redaction.divergence.renyi import check_samples, falls
 
 _MOST: Final = 0.5  # a larger share of one record in a curve gets a note
 

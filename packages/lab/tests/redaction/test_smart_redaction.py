@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from dptext.errors import ConfigError, DataError, MissingExtraError, NoGuaranteeError
-from dptext.mechanisms.redaction.smart import SmartRedaction
 from dptext.privacy.events import NoEvent
 from dptext.privacy.guarantee import Basis, Unit
 from dptext.runs.results import privatize
 from dptext.sampling.randomness import secure, seeded
 from dptext.text.records import Record
 from dptext.text.samples import sample_records
+from dptext_lab.redaction.smart import SmartRedaction
 
 pytest.importorskip("sklearn")
 
@@ -114,7 +114,7 @@ def test_the_same_text_leaves_in_the_same_way_whatever_is_drawn(fitted) -> None:
 
 
 def test_what_it_masks_costs_a_classifier_more_than_random_words_do() -> None:
-    from dptext.mechanisms.redaction.random import CountRedaction
+    from dptext_lab.redaction.random import CountRedaction
 
     public, private = sample_records(600)[:400], sample_records(600)[400:]
     mechanism = SmartRedaction(0.6, sensitive="health").fit(public=public)

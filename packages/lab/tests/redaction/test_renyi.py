@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.special import gamma
 
-from dptext.audits.divergence import density_ratio
-from dptext.audits.divergence.conversion import (
+from dptext.errors import ConfigError
+from dptext_lab.redaction.divergence import density_ratio
+from dptext_lab.redaction.divergence.conversion import (
     certify,
     cheapest_line,
     direct,
@@ -21,9 +22,8 @@ from dptext.audits.divergence.conversion import (
     line_epsilon,
     paper_line,
 )
-from dptext.audits.divergence.density_ratio import LogRatios, RatioModel, cross_fit
-from dptext.audits.divergence.renyi import falls, gaussian, knn_count_ratio, knn_poczos_schneider
-from dptext.errors import ConfigError
+from dptext_lab.redaction.divergence.density_ratio import LogRatios, RatioModel, cross_fit
+from dptext_lab.redaction.divergence.renyi import falls, gaussian, knn_count_ratio, knn_poczos_schneider
 
 ALPHAS = (1.1, 2.0, 5.0)
 Pair = tuple[np.ndarray, np.ndarray]

@@ -11,11 +11,15 @@ import numpy as np
 import pytest
 import sklearn
 
-from dptext.audits.divergence import density_ratio, estimators, renyi
-from dptext.audits.divergence.density_ratio import LogRatios
-from dptext.audits.divergence.divergence import measure, measure_vectors
-from dptext.audits.divergence.estimators import DivergenceSettings, apart, fit_projection
-from dptext.audits.divergence.findings import (
+from dptext.embeddings.tfidf import fit_tfidf_svd
+from dptext.errors import ConfigError
+from dptext.estimates import Estimate
+from dptext.text.records import Record
+from dptext_lab.redaction.divergence import density_ratio, estimators, renyi
+from dptext_lab.redaction.divergence.density_ratio import LogRatios
+from dptext_lab.redaction.divergence.divergence import measure, measure_vectors
+from dptext_lab.redaction.divergence.estimators import DivergenceSettings, apart, fit_projection
+from dptext_lab.redaction.divergence.findings import (
     CHEAPEST,
     DEFAULT,
     DIRECT,
@@ -26,11 +30,7 @@ from dptext.audits.divergence.findings import (
     PUBLISHED,
     DivergenceReport,
 )
-from dptext.audits.divergence.renyi import gaussian
-from dptext.embeddings.tfidf import fit_tfidf_svd
-from dptext.errors import ConfigError
-from dptext.estimates import Estimate
-from dptext.text.records import Record
+from dptext_lab.redaction.divergence.renyi import gaussian
 
 QUICK = DivergenceSettings(alphas=(1.1, 2.0, 5.0), components=3, folds=2, permutations=19, resamples=39, seed=1)
 #: Where nulls and intervals are not looked at.

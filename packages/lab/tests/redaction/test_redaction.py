@@ -14,13 +14,6 @@ from dptext import audits
 from dptext.audits.trials.enumeration import exact_delta, exact_epsilon
 from dptext.audits.trials.pairs import Pair
 from dptext.errors import ConfigError, IncomparableError, NoGuaranteeError
-from dptext.mechanisms.redaction.masking import Mask, largest, masked, share, tokenized
-from dptext.mechanisms.redaction.random import (
-    CountRedaction,
-    CountRedactionMechanism,
-    RandomRedaction,
-    RandomRedactionMechanism,
-)
 from dptext.privacy import accounting
 from dptext.privacy.events import ApproximateEvent, NoEvent
 from dptext.privacy.guarantee import Basis, Guarantee, Relation, Unit
@@ -28,6 +21,13 @@ from dptext.runs.results import privatize
 from dptext.sampling.randomness import Randomness, secure, seeded
 from dptext.text.records import Record
 from dptext.text.tokens import tokenize
+from dptext_lab.redaction.masking import Mask, largest, masked, share, tokenized
+from dptext_lab.redaction.random import (
+    CountRedaction,
+    CountRedactionMechanism,
+    RandomRedaction,
+    RandomRedactionMechanism,
+)
 
 A, B = Record("0", "a a a"), Record("0", "a a b")
 

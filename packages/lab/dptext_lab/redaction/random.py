@@ -19,7 +19,6 @@ from dptext import _validate
 from dptext.errors import ConfigError
 from dptext.mechanism import Learns, Traits
 from dptext.mechanisms.bases import NoGuarantee, OneUnit, Untrained, check_choices
-from dptext.mechanisms.redaction.masking import Lines, Mask, Masking, MaskingMechanism, Runs, flat, share
 from dptext.privacy.curves import sum_up
 from dptext.privacy.events import ApproximateEvent
 from dptext.privacy.guarantee import Basis, Unit
@@ -28,6 +27,7 @@ from dptext.sampling.randomness import Randomness
 from dptext.text.records import Record
 from dptext.text.tokens import LINE_STRUCTURE, TOKEN_COUNT, tokenize
 from dptext.types import Booleans
+from dptext_lab.redaction.masking import Lines, Mask, Masking, MaskingMechanism, Runs, flat, share
 
 #: The largest number of mask patterns that `output_distribution` enumerates.
 MOST_LISTED = 4096

@@ -15,7 +15,14 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from dptext.audits.inference.trait import (
+from dptext.embeddings.embedder import TextVectors
+from dptext.errors import ConfigError
+from dptext.estimates import Estimate
+from dptext.mechanism import Traits
+from dptext.sampling.discrete import uniform_below
+from dptext.sampling.randomness import Randomness, seeded
+from dptext.text.records import Record, Release
+from dptext_lab.redaction.trait import (
     LINEAR,
     MLP,
     TFIDF,
@@ -26,14 +33,7 @@ from dptext.audits.inference.trait import (
     split_sets,
     standard_attackers,
 )
-from dptext.audits.inference.trait_findings import SetJudge, TraitReport, epsilon_from_accuracy
-from dptext.embeddings.embedder import TextVectors
-from dptext.errors import ConfigError
-from dptext.estimates import Estimate
-from dptext.mechanism import Traits
-from dptext.sampling.discrete import uniform_below
-from dptext.sampling.randomness import Randomness, seeded
-from dptext.text.records import Record, Release
+from dptext_lab.redaction.trait_findings import SetJudge, TraitReport, epsilon_from_accuracy
 
 CANARY = "zq9canaryxv"
 COMMON = (

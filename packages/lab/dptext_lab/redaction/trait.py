@@ -24,7 +24,6 @@ import numpy as np
 from dptext import _validate
 from dptext.audits.features import LEAST_SPREAD, check_releases, distinct_texts, shared_texts, standardiser
 from dptext.audits.inference.authorship import AuthorSplit, release_split
-from dptext.audits.inference.trait_findings import EMPTY_TEXTS, NO_GUARANTEE, TWO_SETS, SetJudge, TraitReport
 from dptext.audits.report import mean_cosine, scores_of
 from dptext.audits.roc import check_scores
 from dptext.audits.subjects import OnCount
@@ -36,6 +35,7 @@ from dptext.privacy.names import seen_form
 from dptext.sampling.randomness import Randomness, seeded
 from dptext.text.records import Record, Release
 from dptext.types import Booleans, Floats, Json
+from dptext_lab.redaction.trait_findings import EMPTY_TEXTS, NO_GUARANTEE, TWO_SETS, SetJudge, TraitReport
 
 #: Records of the first set, and of the second.
 Sides = tuple[tuple[Record, ...], tuple[Record, ...]]

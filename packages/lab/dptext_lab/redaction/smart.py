@@ -17,13 +17,13 @@ from dptext.embeddings.tfidf import load_sklearn
 from dptext.errors import ConfigError
 from dptext.mechanism import Traits
 from dptext.mechanisms.bases import NoGuarantee
-from dptext.mechanisms.redaction.masking import Lines, Mask, Masking, MaskingMechanism, Runs, flat, largest, share
 from dptext.sampling.randomness import Randomness
 from dptext.text.files import write_private
 from dptext.text.inputs import reading_saved
 from dptext.text.reading import as_records
 from dptext.text.records import Record, records_digest
 from dptext.text.tokens import composed, tokenize
+from dptext_lab.redaction.masking import Lines, Mask, Masking, MaskingMechanism, Runs, flat, largest, share
 
 _FILE = "weights.json"
 #: Weights are rounded, so that the order of summation does not choose among equals.

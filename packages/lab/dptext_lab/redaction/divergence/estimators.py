@@ -19,14 +19,14 @@ from typing import Final
 import numpy as np
 
 from dptext import _validate
-from dptext.audits.divergence import findings, renyi
-from dptext.audits.divergence.conversion import DELTA, cheapest_line, direct, paper_line
-from dptext.audits.divergence.density_ratio import LogRatios, RatioModel, cross_fit, to_trim
-from dptext.audits.divergence.findings import Tested
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate, bonferroni
 from dptext.text.records import Record
 from dptext.types import Floats
+from dptext_lab.redaction.divergence import findings, renyi
+from dptext_lab.redaction.divergence.conversion import DELTA, cheapest_line, direct, paper_line
+from dptext_lab.redaction.divergence.density_ratio import LogRatios, RatioModel, cross_fit, to_trim
+from dptext_lab.redaction.divergence.findings import Tested
 
 #: Default number of kept coordinates.
 COMPONENTS: Final = 64

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from dptext._wording import markdown_table
-from dptext.audits.divergence.conversion import CLAIMS, CertifiedBound, Direct, Line
 from dptext.audits.report import Result, signature_line
 from dptext.estimates import Estimate
 from dptext.types import Floats, Json, jsonable
+from dptext_lab.redaction.divergence.conversion import CLAIMS, CertifiedBound, Direct, Line
 
 #: Names of the estimators, in the order of the table.
 PUBLISHED: Final = "kNN count ratio (published)"

@@ -16,12 +16,12 @@ from scipy.stats import beta
 
 from dptext import _validate
 from dptext.audits.bounds import epsilon_from_rates, renyi_from_rates
-from dptext.audits.divergence.density_ratio import LEAST_ROWS, LogRatio, RatioModel, train_log_ratio
-from dptext.audits.divergence.renyi import check_alphas, check_samples
 from dptext.audits.report import Result
 from dptext.errors import ConfigError
 from dptext.estimates import bonferroni
 from dptext.types import Booleans, Floats
+from dptext_lab.redaction.divergence.density_ratio import LEAST_ROWS, LogRatio, RatioModel, train_log_ratio
+from dptext_lab.redaction.divergence.renyi import check_alphas, check_samples
 
 #: Delta of the published experiments on most corpora.
 DELTA: Final = 8e-5

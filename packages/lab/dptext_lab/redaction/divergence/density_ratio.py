@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
 from dptext import _validate
-from dptext.audits.divergence.renyi import check_alphas, check_samples
 from dptext.audits.features import standardiser
 from dptext.embeddings.tfidf import fit_quietly, load_sklearn
 from dptext.estimates import Estimate, bonferroni, clopper_pearson
 from dptext.types import Booleans, Floats, Integers, Positions, Singles
+from dptext_lab.redaction.divergence.renyi import check_alphas, check_samples
 
 #: A function from rows `(n, d)` to ln(p/q), `(n,)`.
 LogRatio = Callable[[Floats], Floats]

@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dptext.errors import ConfigError, MissingExtraError, NoGuaranteeError
-from dptext.mechanisms.redaction.pii import PiiRedaction, PiiRedactionMechanism, _overlaps, model_version
 from dptext.privacy.events import NoEvent
 from dptext.privacy.guarantee import Basis, Unit
 from dptext.runs.models import load_model, save_model
@@ -20,6 +19,7 @@ from dptext.sampling.randomness import secure, seeded
 from dptext.testing import CHECKS, check_mechanism
 from dptext.text.records import Record
 from dptext.text.tokens import tokenize
+from dptext_lab.redaction.pii import PiiRedaction, PiiRedactionMechanism, _overlaps, model_version
 
 without_presidio = pytest.mark.skipif(
     importlib.util.find_spec("presidio_analyzer") is not None, reason="presidio is installed"
