@@ -10,9 +10,9 @@ import pytest
 
 import tiny_language
 from dptext.mechanism import Mechanism
-from dptext.mechanisms.paraphrase.dp_prompt import DpPrompt, DpPromptMechanism
 from dptext.registry import SPECS
 from dptext.text.samples import sample_records
+from dptext_lab.baselines.dp_prompt import DpPrompt, DpPromptMechanism
 from dptext_lab.redaction.pii import PiiRedaction, PiiRedactionMechanism
 
 NEURAL = ("adept", "adept_dpsgd", "published_adept", "sentdp", "candidates", "truncation", "embedded", "erae")

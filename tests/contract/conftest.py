@@ -12,7 +12,7 @@ from fitted import language_model
 @pytest.fixture(autouse=True)
 def _tiny_language_model(monkeypatch: pytest.MonkeyPatch) -> None:
     """No weights are needed to fit or load what paraphrases."""
-    monkeypatch.setattr("dptext.mechanisms.paraphrase.dp_prompt.load_language_model", lambda _: language_model())
+    monkeypatch.setattr("dptext_lab.baselines.dp_prompt.load_language_model", lambda _: language_model())
 
 
 @pytest.fixture(params=["few draws", pytest.param("all draws", marks=pytest.mark.slow)])

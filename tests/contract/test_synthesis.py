@@ -20,7 +20,6 @@ import tiny_language
 from dptext.errors import ConfigError
 from dptext.registry import SYNTHESES
 from dptext.sampling.randomness import Randomness
-from dptext.synthesis.prediction import Prediction
 from dptext.synthesis.prototypes import Prototypes
 from dptext.synthesis.space import Corpus
 from dptext.synthesis.spec import Fitted, Synthetic
@@ -28,6 +27,7 @@ from dptext.synthesis.sums import STEPS, Noise, PrivateSum
 from dptext.synthesis.votes import TopicReport, Votes
 from dptext.testing import CORPUS_CHECKS, ContractError, check_synthesis
 from dptext.text.reading import OnError, read_batches
+from dptext_lab.baselines.prediction import Prediction
 
 POOL = dp.sample_records(300, seed=2)
 SPECS = [spec for cls in SYNTHESES.values() for spec in cls.tiny()]

@@ -10,13 +10,13 @@ from scipy import stats
 
 from dptext.embeddings.vector_files import load_word_vectors
 from dptext.errors import ConfigError, IncomparableError
-from dptext.mechanisms.words.baselines import PrivatePhrases
 from dptext.mechanisms.words.word_metric import WordMetric
 from dptext.privacy.guarantee import Basis, Unit
 from dptext.sampling.exponential import TruncatedExponential
 from dptext.sampling.randomness import secure, seeded
 from dptext.text.records import Record
 from dptext.text.tokens import tokenize
+from dptext_lab.baselines.words import PrivatePhrases
 from vectors import WORDS, sentences
 
 

@@ -28,9 +28,9 @@ from dptext.language.writing import options_of, write
 from dptext.privacy.guarantee import Relation
 from dptext.sampling.randomness import seeded
 from dptext.sampling.weights import draw_by_weight
-from dptext.synthesis.prediction import Prediction
 from dptext.synthesis.sums import Draws, Noise, PrivateSum
 from dptext.synthesis.votes import apportioned
+from dptext_lab.baselines.prediction import Prediction
 
 DIRECTIONS, AT_ONCE, METRIC_TEXTS = 64, 48, 60
 

@@ -32,13 +32,13 @@ from synthesis_splits import ATIS, SNIPS, cut, read
 import dptext as dp
 from dptext.embeddings.tfidf import words_tfidf
 from dptext.sampling.randomness import seeded
-from dptext.synthesis.prediction import Prediction
 from dptext.synthesis.prototypes import Prototypes
 from dptext.synthesis.steering import Steering
 from dptext.synthesis.sums import Draws
 from dptext.synthesis.votes import Votes
 from dptext.text.batches import Batch
 from dptext.text.records import Record
+from dptext_lab.baselines.prediction import Prediction
 
 SEED = 20261125
 KNOWN = ("BookRestaurant", "GetWeather", "PlayMusic", "SearchScreeningEvent")

@@ -34,12 +34,12 @@ from dptext.embeddings.encoders import PublicVectors
 from dptext.privacy.guarantee import Relation
 from dptext.sampling.discrete import uniform_below
 from dptext.sampling.randomness import Randomness, seeded
-from dptext.synthesis.evolution import Population, evolved
 from dptext.synthesis.pool import PublicPool
 from dptext.synthesis.prototypes import Prototypes, class_sizes
 from dptext.synthesis.sums import Draws, Noise
 from dptext.synthesis.votes import LEAST_VOTES, FittedVotes, Votes, apportioned
 from dptext.text.batches import Batch
+from dptext_lab.baselines.evolution import Population, evolved
 
 EPSILON = 1.0
 NAMES = ("ATIS", "OHSUMED", "peer reviews")

@@ -14,8 +14,8 @@ pytest.importorskip("numba")
 
 from dptext.errors import ConfigError
 from dptext.language.reading import load_language_model
-from dptext.synthesis.prediction import Prediction
 from dptext.synthesis.steering import Steering
+from dptext_lab.baselines.prediction import Prediction
 from scripts import needs
 from tiny_language import CONFIG, tokenizer
 

@@ -15,7 +15,6 @@ from dptext.embeddings.vector_files import load_word_vectors
 from dptext.errors import ConfigError
 from dptext.mechanism import HasDistribution, HasLatent, HasMetric
 from dptext.mechanisms.words import word_by_word
-from dptext.mechanisms.words.baselines import PrivatePhrases
 from dptext.mechanisms.words.vocabulary import WordDraws
 from dptext.mechanisms.words.word_metric import REVEALS, WordMetric
 from dptext.registry import SPECS
@@ -25,6 +24,7 @@ from dptext.sampling.randomness import secure, seeded
 from dptext.text import tokens
 from dptext.text.records import Record
 from dptext.text.tokens import tokenize
+from dptext_lab.baselines.words import PrivatePhrases
 from vectors import WORDS, sentences
 
 CANARY = "zq9canaryxv"

@@ -17,12 +17,12 @@ from dptext.embeddings.vector_files import load_saved_word_vectors, save_word_ve
 from dptext.embeddings.vectors import WordVectors
 from dptext.errors import ConfigError
 from dptext.mechanism import Mechanism
-from dptext.mechanisms.words.baselines import PrivatePhrases
 from dptext.mechanisms.words.word_metric import WordMetric
 from dptext.runs import models
 from dptext.runs.models import MODEL_FILE, load_model, save_model
 from dptext.sampling.randomness import seeded
 from dptext.text.records import Record
+from dptext_lab.baselines.words import PrivatePhrases
 from vectors import sentences, write_vectors
 
 RECORDS = [Record(str(i), f"{words}\nZebra!") for i, words in enumerate(sentences(20))]

@@ -20,7 +20,6 @@ from dptext.errors import (
 )
 from dptext.ledger.books import Ledger
 from dptext.ledger.subjects import SubjectKey
-from dptext.mechanisms.words.baselines import PrivatePhrases
 from dptext.mechanisms.words.word_metric import WordMetric
 from dptext.privacy import accounting
 from dptext.privacy.guarantee import Basis, Guarantee, Relation, Unit
@@ -34,6 +33,7 @@ from dptext.runs.results import privatize
 from dptext.sampling.randomness import secure, seeded
 from dptext.text.reading import OnError
 from dptext.text.records import Fields, Record
+from dptext_lab.baselines.words import PrivatePhrases
 from vectors import sentences
 
 KEY = SubjectKey(bytes(range(32)))

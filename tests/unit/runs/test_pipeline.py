@@ -10,7 +10,6 @@ import pytest
 
 from dptext.errors import ConfigError, DataError, IncomparableError, NoGuaranteeError, PrivacyError
 from dptext.mechanism import compared, seen
-from dptext.mechanisms.words.baselines import PrivatePhrases
 from dptext.mechanisms.words.word_metric import WordMetric
 from dptext.privacy.guarantee import Basis, Unit
 from dptext.runs import files, streaming, unfinished
@@ -23,6 +22,7 @@ from dptext.sampling.randomness import secure, seeded
 from dptext.text.batches import Batch
 from dptext.text.records import Fields, Record, Release
 from dptext.text.writers import write_releases
+from dptext_lab.baselines.words import PrivatePhrases
 from vectored import VectorWords, vector_of
 from vectors import WORDS, sentences
 

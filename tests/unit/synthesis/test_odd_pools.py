@@ -16,13 +16,13 @@ from dptext.embeddings.encoders import PublicVectors
 from dptext.errors import ConfigError
 from dptext.sampling.randomness import seeded
 from dptext.synthesis import pool, space
-from dptext.synthesis.prediction import Prediction
 from dptext.synthesis.prototypes import Prototypes
 from dptext.synthesis.space import fit_space
 from dptext.synthesis.steering import Steering
 from dptext.synthesis.sums import Draws
 from dptext.synthesis.votes import TopicReport, Votes
 from dptext.text.batches import Batch
+from dptext_lab.baselines.prediction import Prediction
 
 PRIVATE = dp.sample_records(40, seed=5)
 GOOD = [record.text for record in dp.sample_records(40, seed=2)]
@@ -155,7 +155,7 @@ def test_what_needs_no_encoder_is_checked_before_it_reads(monkeypatch: pytest.Mo
     ):
         with pytest.raises(ConfigError):
             spec.fit(public=records(texts))
-    monkeypatch.setattr("dptext.synthesis.prediction.load_language_model", lambda _: tiny_language.model())
+    monkeypatch.setattr("dptext_lab.baselines.prediction.load_language_model", lambda _: tiny_language.model())
     with pytest.raises(ConfigError, match="tokens in a prompt"):
         replace(Prediction.tiny()[2], tokens=40).fit(public=records(GOOD))
 

@@ -26,7 +26,6 @@ from dptext.embeddings.sentence_encoder import load_sentence_encoder
 from dptext.mechanisms.adept.published import PublishedAdept, PublishedAdeptMechanism
 from dptext.mechanisms.candidates.candidates import Candidates
 from dptext.mechanisms.candidates.label_only import LabelOnly
-from dptext.mechanisms.words.baselines import PrivatePhrases, PrivatePhrasesMechanism
 from dptext.neural.adept.fitting import fit_model
 from dptext.neural.classifiers.intent import train_intent_classifier
 from dptext.sampling.randomness import seeded
@@ -35,6 +34,7 @@ from dptext.types import Json
 from dptext.utility.classification import evaluate
 from dptext.utility.fidelity import fidelity
 from dptext.utility.tables import baselines
+from dptext_lab.baselines.words import PrivatePhrases, PrivatePhrasesMechanism
 
 sys.path.append(str(Path(__file__).parents[1]))
 from common import Remembering

@@ -18,7 +18,6 @@ from dptext import _validate
 from dptext.language.reading import LanguageModel, load_language_model
 from dptext.language.writing import options_of
 from dptext.sampling.hub import Nudged, reach_of
-from dptext.synthesis.evolution import MOST_ROUNDS, Population, evolved
 from dptext.synthesis.pool import pool_texts
 from dptext.synthesis.space import Corpus, PublicSpace, fit_space, readings, says_something, units_of
 from dptext.synthesis.spec import Synthetic
@@ -28,6 +27,7 @@ from dptext.synthesis.writer import OnWriter, WritingSpec
 from dptext.text.reading import as_records
 from dptext.text.records import Record
 from dptext.types import Floats, Integers
+from dptext_lab.baselines.evolution import MOST_ROUNDS, Population, evolved
 
 _ROWS_AT_ONCE: Final = 96  # approximate number of texts in one batch of the model, about 2 MB each
 _DIRECTIONS: Final = 64  # dimensions of the space in which units vote for the nearest text

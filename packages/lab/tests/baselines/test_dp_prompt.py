@@ -13,7 +13,6 @@ import pytest
 
 from dptext.errors import ConfigError, IncomparableError, MissingExtraError
 from dptext.language.reading import load_language_model
-from dptext.mechanisms.paraphrase.dp_prompt import DpPrompt, DpPromptMechanism
 from dptext.privacy import accounting, curves
 from dptext.privacy.events import ExponentialEvent
 from dptext.privacy.guarantee import Basis, Unit
@@ -21,6 +20,7 @@ from dptext.sampling.exponential import ClippedExponential
 from dptext.sampling.hub import LARGEST_HUB_EPSILON
 from dptext.sampling.randomness import secure, seeded
 from dptext.text.records import Record
+from dptext_lab.baselines.dp_prompt import DpPrompt, DpPromptMechanism
 from fitted import language_model
 
 CHOICES = ("exponential", "hub")

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from dptext.errors import ConfigError, NoGuaranteeError
-from dptext.mechanisms.words.baselines import RandomReplacement
 from dptext.privacy.events import NoEvent
 from dptext.privacy.guarantee import Basis, Unit
 from dptext.runs.results import privatize
 from dptext.sampling.randomness import secure, seeded
 from dptext.text.records import Record
 from dptext.text.tokens import tokenize
+from dptext_lab.baselines.words import RandomReplacement
 from vectors import WORDS
 
 

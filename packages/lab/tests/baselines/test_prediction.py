@@ -23,13 +23,13 @@ from dptext.privacy import accounting
 from dptext.privacy.events import ZcdpEvent
 from dptext.privacy.guarantee import Unit
 from dptext.sampling.randomness import secure, seeded
-from dptext.synthesis.evolution import Population, evolved
-from dptext.synthesis.prediction import FittedPrediction, Prediction
 from dptext.synthesis.space import Corpus, fit_space
 from dptext.synthesis.sums import Draws
 from dptext.synthesis.writer import Writer
 from dptext.text.batches import Batch
 from dptext.text.records import Record
+from dptext_lab.baselines.evolution import Population, evolved
+from dptext_lab.baselines.prediction import FittedPrediction, Prediction
 
 SPEC = Prediction(labels=("travel",), about=12, tokens=2, per_text=2, size=4, options=50, examples=1, epsilon=3.0)
 
@@ -37,7 +37,7 @@ SPEC = Prediction(labels=("travel",), about=12, tokens=2, per_text=2, size=4, op
 @pytest.fixture(scope="module", autouse=True)
 def tiny() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("dptext.synthesis.prediction.load_language_model", lambda _: tiny_language.model())
+        patch.setattr("dptext_lab.baselines.prediction.load_language_model", lambda _: tiny_language.model())
         yield
 
 
