@@ -25,7 +25,6 @@ from typing import Any
 
 from dptext.errors import DPTextError
 from dptext.mechanism import Learns, Mechanism, Spec
-from dptext.neural import adept, erae  # noqa: F401 (loaded before the first cell)
 from dptext.registry import SPECS
 from dptext_lab.compare.cell_run import run_cell
 from dptext_lab.compare.cells import Cell, Lens, SharedFits
@@ -33,6 +32,7 @@ from dptext_lab.compare.corpora import SplitCorpus, load_corpus
 from dptext_lab.compare.corpus_plans import DATA, DEFAULT_DATA
 from dptext_lab.compare.experiment import Experiment, parse_experiment
 from dptext_lab.compare.grid import plan_cells
+from dptext_lab.erae import net as erae  # noqa: F401 (loaded before the first cell)
 
 MIN_RATIO = 2.0  # of all fits
 MIN_WHOLE = 1.5  # of whole cells: 2.0 was measured

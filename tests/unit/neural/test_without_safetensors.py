@@ -15,13 +15,13 @@ from dptext.mechanisms.adept.dpsgd import AdeptDpSgd
 from dptext.mechanisms.adept.published import PublishedAdept
 from dptext.mechanisms.adept.sound import Adept
 from dptext.mechanisms.candidates.candidates import Candidates
-from dptext.mechanisms.erae.erae import ErAe
 from dptext.mechanisms.sentdp.sentdp import SentDp
 from dptext.mechanisms.sentences.deep_candidate import DeepCandidate
 from dptext.text.samples import sample_records
+from dptext_lab.erae.erae import ErAe
 
 ROOMS = (
-    *("dptext.neural.adept", "dptext.neural.erae", "dptext.mechanisms.sentdp.fit", "dptext.mechanisms.sentdp.scores"),
+    *("dptext.neural.adept", "dptext_lab.erae.net", "dptext.mechanisms.sentdp.fit", "dptext.mechanisms.sentdp.scores"),
     *("dptext.mechanisms.sentdp.recoder", "dptext.mechanisms.sentences.candidates"),
     "dptext.mechanisms.sentences.candidate_fit",
 )

@@ -30,7 +30,6 @@ from dptext.embeddings.sentence_encoder import load_sentence_encoder
 from dptext.mechanism import Mechanism, Spec
 from dptext.mechanisms.adept.sound import Adept
 from dptext.mechanisms.candidates.candidates import Candidates
-from dptext.mechanisms.erae.erae import ErAe
 from dptext.mechanisms.words.syntf import SynTf
 from dptext.mechanisms.words.word_metric import WordMetric
 from dptext.runs.models import load_model, save_model
@@ -40,6 +39,7 @@ from dptext.text.tokens import cut, detokenize, sentences, tokenize
 from dptext.utility.fidelity import fidelity
 from dptext.utility.stylometry import StyleSpace
 from dptext_lab.baselines.words import RandomReplacement
+from dptext_lab.erae.erae import ErAe
 
 sys.path.append(str(Path(__file__).parents[1]))
 from common import Remembering, corpus_rows, write_json

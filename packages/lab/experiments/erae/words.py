@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from dptext.neural.erae.network import LOGIT_GRID
 from dptext.runs.models import load_model
 from dptext.text.records import Record
+from dptext_lab.erae.net.network import LOGIT_GRID
 
 SHOWN = 5
 

@@ -15,7 +15,6 @@ from dptext.embeddings.encoders import PublicVectors, load_encoder
 from dptext.embeddings.sentence_encoder import BertTexts, SentenceEncoder
 from dptext.mechanism import Refits, Traits, setting_fields
 from dptext.mechanisms.adept.sound import Adept
-from dptext.mechanisms.erae.erae import ErAe
 from dptext.registry import SPECS
 from dptext_lab.compare import cells as fits
 from dptext_lab.compare import runner
@@ -25,6 +24,7 @@ from dptext_lab.compare.corpora import SplitCorpus, load_corpus
 from dptext_lab.compare.experiment import Experiment, parse_experiment
 from dptext_lab.compare.grid import plan_cells
 from dptext_lab.compare.runner import CellWorker, Waiting, WorkerSetup
+from dptext_lab.erae.erae import ErAe
 
 ADEPT: dict[str, Any] = {
     "encoder": "lstm", "latent_dim": 4, "max_tokens": 8, "hidden": 8, "embedding": 8, "codebook_size": 20, "epochs": 1,

@@ -15,17 +15,17 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from dptext.errors import ConfigError, IncomparableError  # noqa: E402
-from dptext.mechanisms.erae.erae import ErAe, ErAeMechanism  # noqa: E402
-from dptext.neural.erae import training  # noqa: E402
-from dptext.neural.erae.model import ErAeModel  # noqa: E402
-from dptext.neural.erae.network import ErAeNetwork, Sizes  # noqa: E402
-from dptext.neural.erae.training import Reward  # noqa: E402
 from dptext.privacy.guarantee import Basis, Unit  # noqa: E402
 from dptext.runs.models import load_model, save_model  # noqa: E402
 from dptext.sampling.hub import LARGEST_HUB_EPSILON  # noqa: E402
 from dptext.sampling.randomness import secure, seeded  # noqa: E402
 from dptext.text.records import Record  # noqa: E402
 from dptext.text.samples import sample_records  # noqa: E402
+from dptext_lab.erae.erae import ErAe, ErAeMechanism  # noqa: E402
+from dptext_lab.erae.net import training  # noqa: E402
+from dptext_lab.erae.net.model import ErAeModel  # noqa: E402
+from dptext_lab.erae.net.network import ErAeNetwork, Sizes  # noqa: E402
+from dptext_lab.erae.net.training import Reward  # noqa: E402
 
 PUBLIC = sample_records(200)
 CHOICES = ("hub", "top_k_rr", "two_set", "two_set_sampled", "exponential", "ae_dp")

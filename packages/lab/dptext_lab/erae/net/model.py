@@ -14,15 +14,15 @@ from dptext.embeddings.encoders import load_encoder
 from dptext.embeddings.vector_files import load_glove
 from dptext.errors import ConfigError
 from dptext.frozen import Frozen
-from dptext.neural.erae.exact import ExactNetwork, ExactWriting
-from dptext.neural.erae.network import FIRST_OPTION, ROWS, ErAeNetwork, Sizes, Writing, targets_of
-from dptext.neural.erae.training import ErAeSchedule, OnSteps, train
 from dptext.neural.tokens import Tokens
 from dptext.neural.weights import network_digest, read_weights, weights_of
 from dptext.text.files import write_private
 from dptext.text.inputs import reading_saved
 from dptext.text.records import Record, records_digest
 from dptext.types import Integers, Singles
+from dptext_lab.erae.net.exact import ExactNetwork, ExactWriting
+from dptext_lab.erae.net.network import FIRST_OPTION, ROWS, ErAeNetwork, Sizes, Writing, targets_of
+from dptext_lab.erae.net.training import ErAeSchedule, OnSteps, train
 
 _WEIGHTS, _DESCRIBED = "weights.safetensors", "erae.json"
 FORMAT, VERSION = "dptext er-ae", 1

@@ -37,11 +37,11 @@ from dptext.text.records import Record
 from dptext.types import Floats, Int32s, Integers
 
 if TYPE_CHECKING:
-    from dptext.neural import erae
+    from dptext_lab.erae import net as erae
 else:
-    erae = Extra("dptext.neural.erae", "ER-AE", "neural", "sbert")
+    erae = Extra("dptext_lab.erae.net", "ER-AE", "neural", "sbert")
 
-#: The step of logits: `LOGIT_GRID` of `dptext.neural.erae.network`, which needs torch.
+#: The step of logits: `LOGIT_GRID` of `dptext_lab.erae.net.network`, which needs torch.
 _GRID = 2.0**-8
 
 WordChoice: TypeAlias = Hub | TopKRandomizedResponse | TwoSet | ClippedExponential

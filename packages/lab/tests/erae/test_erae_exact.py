@@ -12,18 +12,14 @@ pytest.importorskip("numba")
 
 from dptext.errors import ConfigError  # noqa: E402
 from dptext.kernels import products, tiles  # noqa: E402
-from dptext.mechanisms.erae.erae import ErAe, ErAeMechanism  # noqa: E402
-from dptext.neural.erae import exact  # noqa: E402
-from dptext.neural.erae.exact import ExactNetwork  # noqa: E402
-from dptext.neural.erae.model import ErAeModel  # noqa: E402
-from dptext.neural.erae.network import (  # noqa: E402
-    ErAeNetwork,
-    Sizes,
-    Writing,
-)
 from dptext.neural.tokens import Tokens  # noqa: E402
 from dptext.sampling.randomness import seeded  # noqa: E402
 from dptext.text.records import Record  # noqa: E402
+from dptext_lab.erae.erae import ErAe, ErAeMechanism  # noqa: E402
+from dptext_lab.erae.net import exact  # noqa: E402
+from dptext_lab.erae.net.exact import ExactNetwork  # noqa: E402
+from dptext_lab.erae.net.model import ErAeModel  # noqa: E402
+from dptext_lab.erae.net.network import ErAeNetwork, Sizes, Writing
 
 WORDS, LENGTH = 296, 5
 N_TEXTS = 2 * exact._ROWS + tiles.ROWS + 1
