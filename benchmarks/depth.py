@@ -16,8 +16,8 @@ from collections.abc import Callable
 import numpy as np
 
 from dptext.embeddings.likeness import on_grid
-from dptext.mechanisms.sentdp.depth import ProjectedCandidates
 from dptext.types import Integers, Singles
+from dptext_lab.sentdp.depth import ProjectedCandidates
 
 M, DIM, K, P, DOCUMENTS, PLAIN, ROUNDS = 5000, 768, 10, 100, 512, 6, 5
 MIN_RATIOS = (50.0, 20.0)
@@ -57,7 +57,7 @@ def main() -> int:
             PLAIN,
             lambda: [plain(d, candidates, directions, kept) for d in documents[:PLAIN]],
         ),
-        "dptext.mechanisms.sentdp.depth": (DOCUMENTS, ours),
+        "dptext_lab.sentdp.depth": (DOCUMENTS, ours),
     }
     found = ours()
     for row, document in enumerate(documents[:PLAIN]):

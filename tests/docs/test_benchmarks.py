@@ -48,7 +48,7 @@ LINES = {
         "5.91",
     ),
     "static_encoder": ("| snips | 370 | 265-447 | 115,271 | 25,922 | 16 | 0.870 | 0.650 | 0.672 |", "snips", "370"),
-    "depth": ("| dptext.mechanisms.sentdp.depth | 6,677 | 76.9 |", "dptext.mechanisms.sentdp.depth", "76.9"),
+    "depth": ("| dptext_lab.sentdp.depth | 6,677 | 76.9 |", "dptext_lab.sentdp.depth", "76.9"),
     "tem": ("| 50000 words, epsilon 0.05 | 709.06 | 1.0 | 16000 | 1.6e+04 |", "50000 words, epsilon 0.05", "1.6e+04"),
     "erae": (
         "| hub: a batch against torch, one text at a time | 6.1 | 5.9 | 6.4 |",

@@ -32,9 +32,6 @@ from dptext.embeddings.encoders import Encoder, PublicVectors, load_encoder
 from dptext.embeddings.likeness import mean_by_document
 from dptext.mechanisms.candidates.candidates import Candidates
 from dptext.mechanisms.candidates.label_only import LabelOnly
-from dptext.mechanisms.sentdp import fit as depth_fit
-from dptext.mechanisms.sentdp.scores import DEPTHS, Depth
-from dptext.mechanisms.sentdp.sentdp import SentDp
 from dptext.mechanisms.sentences.candidate_choice import CandidateMechanism
 from dptext.mechanisms.sentences.candidates import Utility
 from dptext.mechanisms.sentences.deep_candidate import DeepCandidate
@@ -44,6 +41,9 @@ from dptext.sampling.randomness import secure
 from dptext.text.records import Record
 from dptext.text.tokens import sentences, tokenize
 from dptext.types import Floats
+from dptext_lab.sentdp import fit as depth_fit
+from dptext_lab.sentdp.scores import DEPTHS, Depth
+from dptext_lab.sentdp.sentdp import SentDp
 
 sys.path.append(str(Path(__file__).parents[1]))
 from common import corpus_rows, write_json

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from dptext.errors import ConfigError
-from dptext.mechanisms.sentdp.depth import STATISTICS, ProjectedCandidates, Statistic
 from dptext.sampling.exponential import Exponential, PermuteAndFlip
+from dptext_lab.sentdp.depth import STATISTICS, ProjectedCandidates, Statistic
 
 RNG = np.random.default_rng(20)
 

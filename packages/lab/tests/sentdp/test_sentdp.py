@@ -48,8 +48,8 @@ from dptext.text.tokens import SENTENCE_COUNT, sentences
 
 pytest.importorskip("torch")
 
-from dptext.mechanisms.sentdp.depth import ProjectedCandidates
-from dptext.mechanisms.sentdp.fit import (
+from dptext_lab.sentdp.depth import ProjectedCandidates
+from dptext_lab.sentdp.fit import (
     PROJECTIONS,
     DepthSettings,
     fit_clusters,
@@ -57,9 +57,9 @@ from dptext.mechanisms.sentdp.fit import (
     fit_recoder_for,
     random_directions,
 )
-from dptext.mechanisms.sentdp.recoder import RecoderSchedule
-from dptext.mechanisms.sentdp.scores import DEPTHS, DepthScores
-from dptext.mechanisms.sentdp.sentdp import SentDp, SentDpMechanism
+from dptext_lab.sentdp.recoder import RecoderSchedule
+from dptext_lab.sentdp.scores import DEPTHS, DepthScores
+from dptext_lab.sentdp.sentdp import SentDp, SentDpMechanism
 
 TRIED = [*("lowest", "mean_depth"), pytest.param("algorithm_1", marks=pytest.mark.slow)]
 RECODERS = {"lowest": "clusters", "mean_depth": "labels", "algorithm_1": "none"}

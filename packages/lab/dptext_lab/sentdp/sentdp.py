@@ -18,13 +18,13 @@ from dptext.text.records import Record
 from dptext.types import Integers
 
 if TYPE_CHECKING:
-    from dptext.mechanisms.sentdp import fit as fitting
-    from dptext.mechanisms.sentdp import scores
     from dptext.mechanisms.sentences.candidate_fit import FitScores
     from dptext.mechanisms.sentences.candidates import Arrays, Scores
+    from dptext_lab.sentdp import fit as fitting
+    from dptext_lab.sentdp import scores
 else:
-    fitting = Extra("dptext.mechanisms.sentdp.fit", "SentDp", "neural", "sbert")
-    scores = Extra("dptext.mechanisms.sentdp.scores", "SentDp", "neural", "sbert")
+    fitting = Extra("dptext_lab.sentdp.fit", "SentDp", "neural", "sbert")
+    scores = Extra("dptext_lab.sentdp.scores", "SentDp", "neural", "sbert")
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from dptext.embeddings.likeness import GRID
 from dptext.frozen import fill
 from dptext.kernels.processors import threads
-from dptext.mechanisms.sentdp.depth import ProjectedCandidates, Statistic
-from dptext.mechanisms.sentdp.recoder import Recoder, read_recoder
 from dptext.mechanisms.sentences.candidates import Arrays, on_whole_steps, shaped
 from dptext.types import Floats, Singles
+from dptext_lab.sentdp.depth import ProjectedCandidates, Statistic
+from dptext_lab.sentdp.recoder import Recoder, read_recoder
 
 Depth = Literal["lowest", "algorithm_1", "mean_depth"]
 DEPTHS: dict[Depth, Statistic] = {"lowest": "lowest", "algorithm_1": "algorithm_1", "mean_depth": "mean"}

@@ -8,10 +8,10 @@ from scipy.cluster.vq import kmeans2
 
 from dptext.embeddings.likeness import GRID
 from dptext.errors import ConfigError
-from dptext.mechanisms.sentdp.recoder import Recoder, RecoderSchedule, fit_recoder
-from dptext.mechanisms.sentdp.scores import DEPTHS, Depth, DepthScores
 from dptext.mechanisms.sentences.candidate_fit import Documents, expected_gain
 from dptext.types import Floats, Integers, Singles
+from dptext_lab.sentdp.recoder import Recoder, RecoderSchedule, fit_recoder
+from dptext_lab.sentdp.scores import DEPTHS, Depth, DepthScores
 
 PROJECTIONS = (5, 10, 20, 50, 100)
 
