@@ -24,14 +24,14 @@ import numpy as np
 import torch
 
 from dptext import Adept, Record, sample_records
-from dptext.mechanisms.adept.sound import AdeptCodebook, AdeptNoise
-from dptext.neural.adept.codebook import write_codebook
-from dptext.neural.adept.decoding import Decoding
-from dptext.neural.adept.model import AnnotatedModel
-from dptext.neural.adept.network import AutoEncoder
 from dptext.neural.tokens import BEGIN, END, PAD, UNKNOWN
 from dptext.sampling.clipping import clip
 from dptext.sampling.randomness import secure
+from dptext_lab.adept.net.codebook import write_codebook
+from dptext_lab.adept.net.decoding import Decoding
+from dptext_lab.adept.net.model import AnnotatedModel
+from dptext_lab.adept.net.network import AutoEncoder
+from dptext_lab.adept.sound import AdeptCodebook, AdeptNoise
 
 ROUNDS = 3
 N = 1024

@@ -13,8 +13,8 @@ from dptext import audits
 from dptext.sampling.float_noise import Gaussian, L2Laplace
 from dptext.sampling.grid_noise import GridGaussian, GridLaplace
 from dptext.sampling.privunit import PrivUnit
-from dptext.sampling.published import PublishedLaplace
 from dptext.sampling.randomness import secure
+from dptext_lab.adept.published_noise import PublishedLaplace
 
 TRIALS = 20_000
 REQUIRED = 20_000  # runs a minute on one core

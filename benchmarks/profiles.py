@@ -31,13 +31,13 @@ from dptext.kernels.linear import best_there_is
 from dptext.mechanism import Mechanism
 from dptext.mechanisms.candidates.rankers import Ranker
 from dptext.mechanisms.words.vocabulary import WordPoints
-from dptext.neural import adept
-from dptext.neural.adept.model import AnnotatedModel
 from dptext.sampling.envelope import EnvelopeResponse
 from dptext.sampling.float_noise import MetricNoise
 from dptext.sampling.privunit import PrivUnit
 from dptext.sampling.top_k import TopKRandomizedResponse
 from dptext.text.writers import _AppendingWriter
+from dptext_lab.adept import net as adept
+from dptext_lab.adept.net.model import AnnotatedModel
 from sentence_encoder import PRODUCTS, products
 
 MOST_OF_FLOOR, MOST_REST = 5.0, 0.25

@@ -33,7 +33,7 @@ LOADED = (
         "dptext.runs.payment",
         "dptext.runs.verification",
     ),
-    *("dptext.sampling.privunit", "dptext.sampling.published", "dptext_gateway.keys", "dptext.utility.balance"),
+    *("dptext.sampling.privunit", "dptext_lab.adept.published_noise", "dptext_gateway.keys", "dptext.utility.balance"),
 )
 #: After so many seconds a command is ended, so that no test waits for ever.
 LONGEST = 120

@@ -20,12 +20,12 @@ from dptext.privacy.guarantee import Basis, Relation, Unit
 from dptext.sampling.discrete import uniform_below
 from dptext.sampling.float_noise import Gaussian
 from dptext.sampling.grid_noise import GridLaplace
-from dptext.sampling.published import ClassicalGaussian, PublishedLaplace
 from dptext.sampling.randomness import Randomness, seeded
 from dptext.sampling.top_k import TopKRandomizedResponse
 from dptext.testing import ContractError, check_mechanism
 from dptext.text.records import Record, Release
 from dptext.text.tokens import tokenize
+from dptext_lab.adept.published_noise import ClassicalGaussian, PublishedLaplace
 from vectors import WORDS
 
 SURE = 1 - 1e-6

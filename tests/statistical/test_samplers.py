@@ -16,9 +16,10 @@ from scipy import stats
 from scipy.special import expit
 
 from dptext.mechanism import VectorNoise
-from dptext.sampling import caps, clipping, discrete, float_noise, grid_noise, privunit, published, randomness
+from dptext.sampling import caps, clipping, discrete, float_noise, grid_noise, privunit, randomness
 from dptext.sampling.randomness import Randomness, seeded
 from dptext.types import Floats, Integers, UInt64s
+from dptext_lab.adept import published_noise as published
 
 FALSE_ALARM = 1e-4
 N = ALL = 60_000

@@ -24,11 +24,11 @@ from dptext.sampling.exponential import Exponential, PermuteAndFlip, TwoSet
 from dptext.sampling.float_noise import Gaussian, L2Laplace
 from dptext.sampling.grid_noise import GridGaussian, GridLaplace
 from dptext.sampling.privunit import PrivUnit, PrivUnitSphere
-from dptext.sampling.published import PublishedLaplace
 from dptext.sampling.randomness import Randomness, seeded
 from dptext.sampling.top_k import TopKRandomizedResponse
 from dptext.text.records import Record
 from dptext.text.tokens import LINE_STRUCTURE, TOKEN_COUNT
+from dptext_lab.adept.published_noise import PublishedLaplace
 from vectors import WORDS
 
 #: A quarter of the trials; all of them in make test-all.

@@ -15,9 +15,7 @@ pytest.importorskip("torch")
 
 from dptext.embeddings.embedder import PUBLIC_AUTOENCODER, RANKED_IN_BATCHES
 from dptext.errors import ConfigError, DataError, MissingExtraError
-from dptext.mechanisms.adept.sound import Adept
 from dptext.mechanisms.candidates.candidates import Candidates, CandidatesMechanism
-from dptext.neural.adept.model import checksum
 from dptext.privacy.guarantee import PUBLIC_CANDIDATES
 from dptext.runs.models import load_model, save_model
 from dptext.sampling.randomness import secure, seeded
@@ -25,6 +23,8 @@ from dptext.sampling.top_k import TopKRandomizedResponse
 from dptext.testing import CHECKS, check_mechanism
 from dptext.text.records import Record, records_digest
 from dptext.text.samples import sample_records
+from dptext_lab.adept.net.model import checksum
+from dptext_lab.adept.sound import Adept
 
 LABELS = ("health", "travel", "money", "leisure")
 PUBLIC = sample_records(60)
@@ -207,7 +207,7 @@ def test_folders_that_hold_no_public_auto_encoder_are_refused(autoencoder, tmp_p
 
 
 def test_without_torch_the_command_that_installs_it_is_named(monkeypatch):
-    monkeypatch.setitem(sys.modules, "dptext.neural.adept", None)
+    monkeypatch.setitem(sys.modules, "dptext_lab.adept.net", None)
     with pytest.raises(MissingExtraError, match="pip install torch"):
         Candidates(2.0, ranker="adept", adept="model").fit(public=PUBLIC)
 

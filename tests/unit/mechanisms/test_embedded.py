@@ -13,8 +13,6 @@ from dptext.errors import ConfigError, IncomparableError
 from dptext.mechanism import (
     settings,
 )
-from dptext.mechanisms.adept.dpsgd import AdeptDpSgd
-from dptext.mechanisms.adept.published import PublishedAdept
 from dptext.mechanisms.embedded import PUBLIC_ENCODER, Embedded
 from dptext.registry import SPECS
 from dptext.runs.models import load_model, save_model
@@ -22,6 +20,8 @@ from dptext.runs.specs import spec_from_settings
 from dptext.sampling.randomness import seeded
 from dptext.testing import check_mechanism
 from dptext.text.tokens import sentences
+from dptext_lab.adept.dpsgd import AdeptDpSgd
+from dptext_lab.adept.published import PublishedAdept
 
 pytest.importorskip("torch")
 from dptext.embeddings.encoders import WordMean

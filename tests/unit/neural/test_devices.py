@@ -16,17 +16,17 @@ from dptext.embeddings.devices import require_device  # noqa: E402
 from dptext.embeddings.sentence_encoder import load_sentence_encoder  # noqa: E402
 from dptext.errors import ConfigError  # noqa: E402
 from dptext.mechanism import settings  # noqa: E402
-from dptext.mechanisms.adept.dpsgd import AdeptDpSgd  # noqa: E402
-from dptext.mechanisms.adept.published import PublishedAdept  # noqa: E402
-from dptext.mechanisms.adept.sound import Adept  # noqa: E402
 from dptext.mechanisms.candidates.label_only import LabelOnly  # noqa: E402
 from dptext.mechanisms.embedded import Embedded  # noqa: E402
-from dptext.neural.adept import fitting, load_autoencoder  # noqa: E402
-from dptext.neural.adept.model import WEIGHTS_FILE  # noqa: E402
 from dptext.runs import models  # noqa: E402
 from dptext.runs.models import MODEL_FILE, load_model, save_model  # noqa: E402
 from dptext.sampling.randomness import seeded  # noqa: E402
 from dptext.text.samples import SAMPLE_LABELS, sample_records  # noqa: E402
+from dptext_lab.adept.dpsgd import AdeptDpSgd  # noqa: E402
+from dptext_lab.adept.net import fitting, load_autoencoder  # noqa: E402
+from dptext_lab.adept.net.model import WEIGHTS_FILE  # noqa: E402
+from dptext_lab.adept.published import PublishedAdept  # noqa: E402
+from dptext_lab.adept.sound import Adept  # noqa: E402
 from scripts import needs  # noqa: E402
 
 RECORDS = sample_records(60)

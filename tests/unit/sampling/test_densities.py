@@ -8,10 +8,11 @@ import pytest
 from dptext.errors import ConfigError
 from dptext.mechanism import VectorNoise
 from dptext.privacy.curves import gaussian_delta
-from dptext.sampling import clipping, float_noise, grid_noise, privunit, published
+from dptext.sampling import clipping, float_noise, grid_noise, privunit
 from dptext.sampling.clipping import Norm
 from dptext.sampling.randomness import seeded
 from dptext.types import Floats
+from dptext_lab.adept import published_noise as published
 
 
 def every(dim: int) -> list[VectorNoise]:

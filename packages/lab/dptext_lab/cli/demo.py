@@ -21,7 +21,6 @@ from dptext.cli.terminal import counted, plain_console, say
 from dptext.cli.utility import Judged, cell, read_back, table
 from dptext.embeddings.tfidf import load_sklearn
 from dptext.mechanism import Mechanism
-from dptext.mechanisms.adept.sound import Adept
 from dptext.runs.certificate import Certificate
 from dptext.runs.files import privatize_file
 from dptext.runs.plan import Plan
@@ -32,6 +31,7 @@ from dptext.text.samples import SAMPLE_LABELS, sample_records
 from dptext.text.writers import write_releases
 from dptext.types import Json
 from dptext.utility.tables import UtilityTable
+from dptext_lab.adept.sound import Adept
 
 EPSILON: Final = 10.0
 #: Number of sample texts. The first half is public; of the second half the first `TEST` only test classifiers, and the

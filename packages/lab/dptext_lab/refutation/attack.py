@@ -6,7 +6,7 @@ success of the best j guesses (`bounds.reconstruction_bound`), so a larger succe
 
     >>> from dptext_lab.refutation.pools import random_candidates
     >>> from dptext_lab.refutation.attack import reconstruct
-    >>> from dptext.sampling.published import PublishedLaplace
+    >>> from dptext_lab.adept.published_noise import PublishedLaplace
     >>> from dptext.sampling.randomness import seeded
     >>> pool = random_candidates(1000, dim=64, clip_norm=1.0, randomness=seeded(1))
     >>> adept = PublishedLaplace(epsilon=5.0, dim=64, clip_norm=1.0)

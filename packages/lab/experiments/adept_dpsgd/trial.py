@@ -30,17 +30,17 @@ from dptext.audits.membership.attacks import from_scores
 from dptext.embeddings.sentence_encoder import load_sentence_encoder
 from dptext.estimates import clopper_pearson
 from dptext.mechanism import FitProgress
-from dptext.mechanisms.adept.dpsgd import AdeptDpSgd, AdeptDpSgdMechanism
-from dptext.mechanisms.adept.published import PublishedAdept, PublishedAdeptMechanism
-from dptext.neural.adept import EpochProgress
-from dptext.neural.adept.model import AnnotatedModel
-from dptext.neural.adept.training import Schedule, train
 from dptext.privacy import accounting
 from dptext.privacy.guarantee import Guarantee
 from dptext.sampling.clipping import clip
 from dptext.sampling.randomness import seeded
 from dptext.types import Json
 from dptext.utility.tables import CANDIDATES, LABEL_ONLY_ROWS, baselines, utility_table
+from dptext_lab.adept.dpsgd import AdeptDpSgd, AdeptDpSgdMechanism
+from dptext_lab.adept.net import EpochProgress
+from dptext_lab.adept.net.model import AnnotatedModel
+from dptext_lab.adept.net.training import Schedule, train
+from dptext_lab.adept.published import PublishedAdept, PublishedAdeptMechanism
 
 sys.path.append(str(Path(__file__).parents[1]))
 from common import utterances, write_json

@@ -23,10 +23,8 @@ from dptext.audits.membership.attacks import from_scores, shokri
 from dptext.audits.membership.lira import lira
 from dptext.audits.membership.members import Scorer, Trainer, Transform, blind_scores, halves_of_both, split_members
 from dptext.embeddings.sentence_encoder import load_sentence_encoder
-from dptext.mechanisms.adept.published import PublishedAdept, PublishedAdeptMechanism
 from dptext.mechanisms.candidates.candidates import Candidates
 from dptext.mechanisms.candidates.label_only import LabelOnly
-from dptext.neural.adept.fitting import fit_model
 from dptext.neural.classifiers.intent import train_intent_classifier
 from dptext.sampling.randomness import seeded
 from dptext.text.records import Record, Release
@@ -34,6 +32,8 @@ from dptext.types import Json
 from dptext.utility.classification import evaluate
 from dptext.utility.fidelity import fidelity
 from dptext.utility.tables import baselines
+from dptext_lab.adept.net.fitting import fit_model
+from dptext_lab.adept.published import PublishedAdept, PublishedAdeptMechanism
 from dptext_lab.baselines.words import PrivatePhrases, PrivatePhrasesMechanism
 
 sys.path.append(str(Path(__file__).parents[1]))

@@ -24,11 +24,11 @@ from scipy.spatial.distance import cdist
 
 from dptext.audits.bounds import reconstruction_bound
 from dptext.estimates import clopper_pearson
-from dptext.mechanisms.adept.sound import Adept, AdeptCodebook, AdeptNoise
 from dptext.privacy import accounting
 from dptext.privacy.guarantee import Unit
 from dptext.sampling.randomness import seeded
 from dptext.text.records import Record
+from dptext_lab.adept.sound import Adept, AdeptCodebook, AdeptNoise
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "adept_paper"))
 from grid import corpus_file, data_folder, log, write_json

@@ -17,10 +17,10 @@ from grid import SEED, VECTORS, split, utterances
 
 from dptext import Adept, Record, Release, privatize
 from dptext.embeddings.encoders import PublicVectors, load_encoder
-from dptext.mechanisms.adept.sound import AdeptCodebook
-from dptext.neural.adept import AnnotatedModel, TextCodebook, best_choice, write_codebook
 from dptext.sampling.randomness import secure
 from dptext.sampling.top_k import TopKRandomizedResponse
+from dptext_lab.adept.net import AnnotatedModel, TextCodebook, best_choice, write_codebook
+from dptext_lab.adept.sound import AdeptCodebook
 
 
 def real(model: AnnotatedModel, public: list[Record], size: int) -> TextCodebook:

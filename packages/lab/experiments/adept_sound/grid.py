@@ -23,9 +23,9 @@ import torch
 from dptext import Adept, Candidates, LabelOnly, Record, Release, privatize
 from dptext.embeddings.encoders import PublicVectors, load_encoder
 from dptext.mechanism import Mechanism
-from dptext.mechanisms.adept.sound import AdeptCodebook
 from dptext.text.writers import write_releases
 from dptext.utility.tables import baselines, utility_table
+from dptext_lab.adept.sound import AdeptCodebook
 
 sys.path.append(str(Path(__file__).parents[1]))
 from common import utterances, write_json

@@ -28,7 +28,6 @@ import yelp
 from dptext.audits.inference.authorship import ENCODER, NGRAMS, attribute_releases
 from dptext.embeddings.sentence_encoder import load_sentence_encoder
 from dptext.mechanism import Mechanism, Spec
-from dptext.mechanisms.adept.sound import Adept
 from dptext.mechanisms.candidates.candidates import Candidates
 from dptext.mechanisms.words.syntf import SynTf
 from dptext.mechanisms.words.word_metric import WordMetric
@@ -38,6 +37,7 @@ from dptext.text.records import Record, Release
 from dptext.text.tokens import cut, detokenize, sentences, tokenize
 from dptext.utility.fidelity import fidelity
 from dptext.utility.stylometry import StyleSpace
+from dptext_lab.adept.sound import Adept
 from dptext_lab.baselines.words import RandomReplacement
 from dptext_lab.erae.erae import ErAe
 

@@ -20,9 +20,9 @@ from dptext.mechanism import VectorNoise
 from dptext.sampling.float_noise import Gaussian, L2Laplace
 from dptext.sampling.grid_noise import GridLaplace
 from dptext.sampling.privunit import PrivUnit
-from dptext.sampling.published import ClassicalGaussian, PublishedLaplace
 from dptext.sampling.randomness import seeded
 from dptext.text.files import Target
+from dptext_lab.adept.published_noise import ClassicalGaussian, PublishedLaplace
 
 DELTA = 1e-5
 SEED = 2021

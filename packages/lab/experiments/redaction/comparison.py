@@ -31,13 +31,13 @@ from sklearn.metrics import f1_score
 
 from dptext.embeddings.encoders import PublicVectors, load_encoder
 from dptext.mechanism import Mechanism, Spec
-from dptext.mechanisms.adept.sound import Adept, AdeptCodebook
 from dptext.mechanisms.candidates.candidates import Candidates
 from dptext.mechanisms.candidates.label_only import LabelOnly
 from dptext.mechanisms.sentences.deep_candidate import DeepCandidate
 from dptext.mechanisms.words.word_metric import WordMetric
 from dptext.sampling.randomness import seeded
 from dptext.text.records import Record, Release
+from dptext_lab.adept.sound import Adept, AdeptCodebook
 from dptext_lab.redaction.divergence.conversion import DELTA
 from dptext_lab.redaction.random import RandomRedaction
 from dptext_lab.redaction.smart import SmartRedaction

@@ -14,8 +14,8 @@ from dptext.embeddings import sentence_encoder
 from dptext.embeddings.encoders import PublicVectors, load_encoder
 from dptext.embeddings.sentence_encoder import BertTexts, SentenceEncoder
 from dptext.mechanism import Refits, Traits, setting_fields
-from dptext.mechanisms.adept.sound import Adept
 from dptext.registry import SPECS
+from dptext_lab.adept.sound import Adept
 from dptext_lab.compare import cells as fits
 from dptext_lab.compare import runner
 from dptext_lab.compare.cell_run import Outcome, run_cell

@@ -26,10 +26,10 @@ from dptext.sampling.discrete import uniform_below, uniform_open
 from dptext.sampling.float_noise import Gaussian, L2Laplace
 from dptext.sampling.grid_noise import GridLaplace
 from dptext.sampling.privunit import PrivUnit
-from dptext.sampling.published import ClassicalGaussian, PublishedLaplace
 from dptext.sampling.randomness import Randomness, seeded
 from dptext.text.records import Record
 from dptext.types import Floats, Integers
+from dptext_lab.adept.published_noise import ClassicalGaussian, PublishedLaplace
 from dptext_lab.refutation import attack as reconstruction
 from dptext_lab.refutation import pools
 from dptext_lab.refutation.attack import Reconstruction, TopSuccess, reconstruct

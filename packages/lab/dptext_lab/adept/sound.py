@@ -1,7 +1,7 @@
 """ADePT made sound: whole utterances rewritten under document-level differential privacy.
 
 Krishna, Gupta and Dupuy 2021 (EACL) auto-encode an utterance with its label, clip the latent, add noise and decode. The
-published mechanism is not private (see `dptext.mechanisms.adept.published`). Here the model is trained on public text
+published mechanism is not private (see `dptext_lab.adept.published`). Here the model is trained on public text
 only, the noise is calibrated to the largest real difference of two clipped latents, and the decoder is trained on noisy
 latents.
 
@@ -27,8 +27,6 @@ from dptext import _validate
 from dptext.embeddings.npy import read_pool, save_pool
 from dptext.errors import ConfigError
 from dptext.mechanism import Mechanism, OnProgress, Remarks, Traits, seen
-from dptext.mechanisms.adept import latent
-from dptext.mechanisms.adept.latent import ClippedRewriter, LatentMechanism, LatentSpec
 from dptext.mechanisms.bases import OneUnit, blocks_of, texts_in_play
 from dptext.privacy import accounting
 from dptext.privacy.events import MAX_MEANINGFUL_DELTA, Event, PureEvent
@@ -41,11 +39,13 @@ from dptext.text.inputs import reading_saved
 from dptext.text.reading import as_records
 from dptext.text.records import Record, Release, require_labels
 from dptext.types import Floats, Int16s, Json
+from dptext_lab.adept import latent
+from dptext_lab.adept.latent import ClippedRewriter, LatentMechanism, LatentSpec
 
 if TYPE_CHECKING:
-    from dptext.neural import adept
+    from dptext_lab.adept import net as adept
 else:
-    from dptext.mechanisms.adept.latent import adept
+    from dptext_lab.adept.latent import adept
 
 PUBLIC_MODEL = "the auto-encoder, its vocabulary and its labels were made from public text only"
 _CODEBOOK_FILES = "codebook"

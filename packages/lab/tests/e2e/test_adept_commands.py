@@ -15,11 +15,11 @@ from typer.testing import CliRunner
 from dptext.cli import utility
 from dptext.cli.app import app, exit_code
 from dptext.errors import DPTextError
-from dptext.mechanisms.adept.sound import Adept
 from dptext.runs.models import load_model, save_model
 from dptext.text.records import Record, records_digest
 from dptext.text.samples import SAMPLE_LABELS, sample_records
 from dptext.utility.balance import confusion_matrix
+from dptext_lab.adept.sound import Adept
 from dptext_lab.cli import demo
 
 CANARY = "zqxcanaryxv"

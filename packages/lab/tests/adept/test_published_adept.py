@@ -15,17 +15,17 @@ import dptext  # noqa: E402
 from dptext import audits  # noqa: E402
 from dptext.errors import ConfigError, NoGuaranteeError  # noqa: E402
 from dptext.mechanism import HasDistribution, HasLatent, settings  # noqa: E402
-from dptext.mechanisms.adept.published import PublishedAdept, PublishedAdeptMechanism  # noqa: E402
-from dptext.mechanisms.adept.sound import Adept, AdeptNoise  # noqa: E402
 from dptext.privacy import accounting  # noqa: E402
 from dptext.privacy.events import ApproximateEvent, Event, NoEvent, PureEvent  # noqa: E402
 from dptext.privacy.guarantee import Basis, Relation, Unit  # noqa: E402
 from dptext.sampling.float_noise import Gaussian, L2Laplace  # noqa: E402
 from dptext.sampling.grid_noise import GridLaplace  # noqa: E402
-from dptext.sampling.published import ClassicalGaussian, PublishedLaplace  # noqa: E402
 from dptext.sampling.randomness import secure, seeded  # noqa: E402
 from dptext.text.records import Record, records_digest  # noqa: E402
 from dptext.text.samples import sample_records  # noqa: E402
+from dptext_lab.adept.published import PublishedAdept, PublishedAdeptMechanism  # noqa: E402
+from dptext_lab.adept.published_noise import ClassicalGaussian, PublishedLaplace  # noqa: E402
+from dptext_lab.adept.sound import Adept, AdeptNoise  # noqa: E402
 
 LABELS = ("health", "travel", "money", "leisure")
 CANARY = "zq9canary"

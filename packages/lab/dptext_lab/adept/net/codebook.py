@@ -14,12 +14,12 @@ import numpy as np
 from dptext.embeddings.npy import TextPool
 from dptext.errors import ConfigError
 from dptext.frozen import read_only
-from dptext.neural.adept.decoding import Decoding
-from dptext.neural.adept.model import AnnotatedModel
 from dptext.sampling.envelope import EnvelopeResponse, tuned_response
 from dptext.sampling.top_k import agreement
 from dptext.text.records import Record
 from dptext.types import Floats, Int16s
+from dptext_lab.adept.net.decoding import Decoding
+from dptext_lab.adept.net.model import AnnotatedModel
 
 _ROUNDS = 6
 _WORST = 0.1

@@ -5,7 +5,7 @@ predictable generator unless torchcsprng is installed, which does not exist for 
 norm of each record for linear layers and embeddings ("ghost clipping", Li et al. 2022). opacus's `DPLSTM` is several
 times as slow here, so the LSTM is written as two linear layers that see all steps at once (`RecordLstm`).
 
-The caller sees the private texts. `dptext.mechanisms.adept.dpsgd` states the guarantee of the weights.
+The caller sees the private texts. `dptext_lab.adept.dpsgd` states the guarantee of the weights.
 """
 
 import copy
@@ -20,14 +20,14 @@ from numpy.typing import NDArray
 from opacus.grad_sample import GradSampleModuleFastGradientClipping  # type: ignore[import-untyped]
 from torch import Tensor, nn
 
-from dptext.neural.adept.model import AnnotatedModel
-from dptext.neural.adept.network import AutoEncoder, shifted, unseen
-from dptext.neural.adept.training import LatentNoise, noisy
 from dptext.neural.tokens import PAD, UNKNOWN
 from dptext.sampling.float_noise import normals
 from dptext.sampling.randomness import Randomness
 from dptext.text.records import Record
 from dptext.types import Booleans, Integers
+from dptext_lab.adept.net.model import AnnotatedModel
+from dptext_lab.adept.net.network import AutoEncoder, shifted, unseen
+from dptext_lab.adept.net.training import LatentNoise, noisy
 
 LstmState = tuple[Tensor, Tensor]
 

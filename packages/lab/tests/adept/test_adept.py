@@ -18,8 +18,6 @@ import dptext.neural  # noqa: E402
 from dptext import audits  # noqa: E402
 from dptext.errors import ConfigError, IncomparableError, MissingExtraError  # noqa: E402
 from dptext.mechanism import HasDistribution, HasLatent, settings  # noqa: E402
-from dptext.mechanisms.adept import sound  # noqa: E402
-from dptext.mechanisms.adept.sound import PUBLIC_MODEL, Adept, AdeptCodebook, AdeptNoise  # noqa: E402
 from dptext.privacy.events import PureEvent  # noqa: E402
 from dptext.privacy.guarantee import Basis, Relation, Trust, Unit  # noqa: E402
 from dptext.sampling.clipping import Norm  # noqa: E402
@@ -30,6 +28,8 @@ from dptext.sampling.privunit import PrivUnit  # noqa: E402
 from dptext.sampling.randomness import secure, seeded  # noqa: E402
 from dptext.text.records import Record  # noqa: E402
 from dptext.text.samples import sample_records  # noqa: E402
+from dptext_lab.adept import sound  # noqa: E402
+from dptext_lab.adept.sound import PUBLIC_MODEL, Adept, AdeptCodebook, AdeptNoise  # noqa: E402
 
 LABELS = ("health", "travel", "money", "leisure")
 NOISES = get_args(get_type_hints(Adept)["noise"])

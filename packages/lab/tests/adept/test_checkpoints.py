@@ -20,18 +20,18 @@ pytest.importorskip("safetensors")
 from safetensors.torch import load_file, save_file  # noqa: E402
 
 from dptext.errors import ConfigError  # noqa: E402
-from dptext.mechanisms.adept.published import PublishedAdept  # noqa: E402
-from dptext.mechanisms.adept.sound import Adept, AdeptCodebook  # noqa: E402
 from dptext.mechanisms.candidates.rankers import load_ranker  # noqa: E402
-from dptext.neural.adept import Decoding, load_autoencoder, load_fitted  # noqa: E402
-from dptext.neural.adept.model import FORMAT, VERSION, AnnotatedModel, checksum  # noqa: E402
-from dptext.neural.adept.model import PUBLIC as ON_PUBLIC  # noqa: E402
 from dptext.runs import specs  # noqa: E402
 from dptext.runs.models import load_model, save_model  # noqa: E402
 from dptext.sampling.envelope import EnvelopeResponse, top_k_envelope  # noqa: E402
 from dptext.sampling.randomness import seeded  # noqa: E402
 from dptext.text.records import Record  # noqa: E402
 from dptext.text.samples import sample_records  # noqa: E402
+from dptext_lab.adept.net import Decoding, load_autoencoder, load_fitted  # noqa: E402
+from dptext_lab.adept.net.model import FORMAT, VERSION, AnnotatedModel, checksum  # noqa: E402
+from dptext_lab.adept.net.model import PUBLIC as ON_PUBLIC  # noqa: E402
+from dptext_lab.adept.published import PublishedAdept  # noqa: E402
+from dptext_lab.adept.sound import Adept, AdeptCodebook  # noqa: E402
 
 RECORDS = sample_records(80)
 CANARY = "zq9canary"

@@ -16,8 +16,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 from dptext import _validate
 from dptext.errors import ConfigError
 from dptext.mechanism import FitProgress, Learns, OnProgress, Traits
-from dptext.mechanisms.adept import latent
-from dptext.mechanisms.adept.latent import ClippedRewriter, LatentSpec
 from dptext.mechanisms.bases import Extra, OneUnit
 from dptext.privacy import accounting
 from dptext.privacy.events import Event, SampledGaussianEvent
@@ -27,11 +25,13 @@ from dptext.sampling.randomness import Randomness, secure, seeded
 from dptext.text.reading import as_records
 from dptext.text.records import Record, require_labels
 from dptext.types import Floats
+from dptext_lab.adept import latent
+from dptext_lab.adept.latent import ClippedRewriter, LatentSpec
 
 if TYPE_CHECKING:
-    from dptext.neural.adept import private_training
+    from dptext_lab.adept.net import private_training
 else:
-    private_training = Extra("dptext.neural.adept.private_training", "Training on private text", "neural")
+    private_training = Extra("dptext_lab.adept.net.private_training", "Training on private text", "neural")
 
 #: Assumptions of the guarantee.
 ASSUMPTIONS = (

@@ -12,16 +12,16 @@ from scipy import optimize, special, stats
 torch = pytest.importorskip("torch")
 
 from dptext import audits  # noqa: E402
-from dptext.mechanisms.adept.published import PublishedAdept, PublishedAdeptMechanism  # noqa: E402
-from dptext.mechanisms.adept.sound import Adept, AdeptCodebook, AdeptNoise  # noqa: E402
-from dptext.neural.adept.codebook import TextCodebook  # noqa: E402
-from dptext.neural.adept.model import AnnotatedModel  # noqa: E402
-from dptext.neural.adept.network import Architecture, AutoEncoder  # noqa: E402
 from dptext.neural.tokens import Tokens  # noqa: E402
 from dptext.sampling.envelope import EnvelopeResponse, top_k_envelope  # noqa: E402
 from dptext.sampling.randomness import secure  # noqa: E402
 from dptext.text.records import Record  # noqa: E402
 from dptext.text.samples import sample_records  # noqa: E402
+from dptext_lab.adept.net.codebook import TextCodebook  # noqa: E402
+from dptext_lab.adept.net.model import AnnotatedModel  # noqa: E402
+from dptext_lab.adept.net.network import Architecture, AutoEncoder  # noqa: E402
+from dptext_lab.adept.published import PublishedAdept, PublishedAdeptMechanism  # noqa: E402
+from dptext_lab.adept.sound import Adept, AdeptCodebook, AdeptNoise  # noqa: E402
 
 LABELS = ("health", "travel", "money", "leisure")
 RECORDS = sample_records(60)

@@ -18,10 +18,6 @@ from dptext import audits  # noqa: E402
 from dptext.embeddings.embedder import IN_BATCHES  # noqa: E402
 from dptext.errors import ConfigError, DataError, IncomparableError  # noqa: E402
 from dptext.mechanism import settings  # noqa: E402
-from dptext.mechanisms.adept.dpsgd import AdeptDpSgd  # noqa: E402
-from dptext.neural.adept import private_training  # noqa: E402
-from dptext.neural.adept.network import Architecture, AutoEncoder, Encoding, shifted  # noqa: E402
-from dptext.neural.adept.private_training import ClippedGradients, PrivateSchedule, RecordLstm, sampled, train_privately  # noqa: E402
 from dptext.neural.tokens import PAD, UNKNOWN  # noqa: E402
 from dptext.privacy import accounting  # noqa: E402
 from dptext.privacy.events import SampledGaussianEvent  # noqa: E402
@@ -31,6 +27,16 @@ from dptext.sampling.randomness import seeded  # noqa: E402
 from dptext.testing import CHECKS, check_mechanism  # noqa: E402
 from dptext.text.records import Record  # noqa: E402
 from dptext.text.samples import sample_records  # noqa: E402
+from dptext_lab.adept.dpsgd import AdeptDpSgd  # noqa: E402
+from dptext_lab.adept.net import private_training  # noqa: E402
+from dptext_lab.adept.net.network import Architecture, AutoEncoder, Encoding, shifted  # noqa: E402
+from dptext_lab.adept.net.private_training import (  # noqa: E402
+    ClippedGradients,
+    PrivateSchedule,
+    RecordLstm,
+    sampled,
+    train_privately,
+)
 
 TINY, GAUSSIAN = AdeptDpSgd.tiny()
 HASTY = replace(TINY, epochs=1)

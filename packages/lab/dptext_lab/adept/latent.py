@@ -27,9 +27,9 @@ from dptext.text.records import Record
 from dptext.types import Floats
 
 if TYPE_CHECKING:
-    from dptext.neural import adept
+    from dptext_lab.adept import net as adept
 else:
-    adept = Extra("dptext.neural.adept", "ADePT", "neural", "sbert")
+    adept = Extra("dptext_lab.adept.net", "ADePT", "neural", "sbert")
 
 #: Noises that are calibrated to the largest real difference of two clipped latents.
 NoiseName = Literal["privunit", "gaussian", "l2_laplace", "laplace_l1", "laplace_l2"]

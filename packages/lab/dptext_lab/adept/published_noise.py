@@ -3,7 +3,7 @@
 The sound counterparts are `grid_noise.GridLaplace` and `float_noise.Gaussian`. `claimed` is the authors' claim, and
 `true_epsilon` is the least epsilon that their noise has for any two vectors::
 
-    >>> from dptext.sampling.published import PublishedLaplace
+    >>> from dptext_lab.adept.published_noise import PublishedLaplace
     >>> adept = PublishedLaplace(epsilon=5.0, dim=64, clip_norm=1.0)
     >>> adept.claimed.epsilon, round(adept.true_epsilon, 3)
     (5.0, 40.0)

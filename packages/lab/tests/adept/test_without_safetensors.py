@@ -11,17 +11,17 @@ pytest.importorskip("torch")
 
 from dptext.errors import MissingExtraError
 from dptext.mechanism import Spec
-from dptext.mechanisms.adept.dpsgd import AdeptDpSgd
-from dptext.mechanisms.adept.published import PublishedAdept
-from dptext.mechanisms.adept.sound import Adept
 from dptext.mechanisms.candidates.candidates import Candidates
 from dptext.mechanisms.sentences.deep_candidate import DeepCandidate
 from dptext.text.samples import sample_records
+from dptext_lab.adept.dpsgd import AdeptDpSgd
+from dptext_lab.adept.published import PublishedAdept
+from dptext_lab.adept.sound import Adept
 from dptext_lab.erae.erae import ErAe
 from dptext_lab.sentdp.sentdp import SentDp
 
 ROOMS = (
-    *("dptext.neural.adept", "dptext_lab.erae.net", "dptext_lab.sentdp.fit", "dptext_lab.sentdp.scores"),
+    *("dptext_lab.adept.net", "dptext_lab.erae.net", "dptext_lab.sentdp.fit", "dptext_lab.sentdp.scores"),
     *("dptext_lab.sentdp.recoder", "dptext.mechanisms.sentences.candidates"),
     "dptext.mechanisms.sentences.candidate_fit",
 )

@@ -14,7 +14,11 @@ from dptext.embeddings.distilled import DistilledEncoder, distil
 from dptext.embeddings.encoders import load_encoder
 from dptext.embeddings.torch_network import TorchPrecision
 from dptext.errors import ConfigError
-from dptext.neural.adept.model import (
+from dptext.neural.tokens import Tokens
+from dptext.neural.weights import read_weights
+from dptext.text.inputs import reading_saved
+from dptext.text.records import Record, records_digest
+from dptext_lab.adept.net.model import (
     PUBLIC,
     PUPIL,
     PUPIL_PARTS,
@@ -24,12 +28,8 @@ from dptext.neural.adept.model import (
     network_inputs,
     read_files,
 )
-from dptext.neural.adept.network import Architecture, AutoEncoder
-from dptext.neural.adept.training import EpochProgress, LatentNoise, Schedule, train
-from dptext.neural.tokens import Tokens
-from dptext.neural.weights import read_weights
-from dptext.text.inputs import reading_saved
-from dptext.text.records import Record, records_digest
+from dptext_lab.adept.net.network import Architecture, AutoEncoder
+from dptext_lab.adept.net.training import EpochProgress, LatentNoise, Schedule, train
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ pytest.importorskip("numba")
 
 from dptext.errors import ConfigError  # noqa: E402
 from dptext.kernels import products, tiles  # noqa: E402
-from dptext.neural.adept import network  # noqa: E402
-from dptext.neural.adept.network import Architecture, AutoEncoder, Encoding  # noqa: E402
+from dptext_lab.adept.net import network  # noqa: E402
+from dptext_lab.adept.net.network import Architecture, AutoEncoder, Encoding  # noqa: E402
 
 N_TOKENS, LENGTH = 300, 14
 ROWS = 2 * network._ROWS + tiles.ROWS + 1

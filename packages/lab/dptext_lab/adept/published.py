@@ -18,13 +18,13 @@ from typing import Any, ClassVar, Literal, NoReturn, Self
 from dptext import _validate
 from dptext.errors import ConfigError, NoGuaranteeError
 from dptext.mechanism import Learns, OnProgress, Traits
-from dptext.mechanisms.adept import latent
-from dptext.mechanisms.adept.latent import LatentSpec, Rewriter
 from dptext.mechanisms.bases import NoGuarantee
 from dptext.privacy.guarantee import Trust, Unit
-from dptext.sampling.published import ClassicalGaussian, PublishedLaplace
 from dptext.text.reading import as_records
 from dptext.text.records import Record
+from dptext_lab.adept import latent
+from dptext_lab.adept.latent import LatentSpec, Rewriter
+from dptext_lab.adept.published_noise import ClassicalGaussian, PublishedLaplace
 
 _PRIVATE = "private text, without protection"
 
