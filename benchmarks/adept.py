@@ -24,7 +24,6 @@ import numpy as np
 import torch
 
 from dptext import Adept, Record, sample_records
-from dptext.neural.tokens import BEGIN, END, PAD, UNKNOWN
 from dptext.sampling.clipping import clip
 from dptext.sampling.randomness import secure
 from dptext_lab.adept.net.codebook import write_codebook
@@ -32,6 +31,7 @@ from dptext_lab.adept.net.decoding import Decoding
 from dptext_lab.adept.net.model import AnnotatedModel
 from dptext_lab.adept.net.network import AutoEncoder
 from dptext_lab.adept.sound import AdeptCodebook, AdeptNoise
+from dptext_lab.nets.tokens import BEGIN, END, PAD, UNKNOWN
 
 ROUNDS = 3
 N = 1024

@@ -20,12 +20,12 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
-from dptext.neural.tokens import BEGIN, END
 from dptext.sampling.randomness import secure
 from dptext_lab.erae.erae import ErAe, choose
 from dptext_lab.erae.net.exact import ExactNetwork, ExactWriting
 from dptext_lab.erae.net.network import FIRST_OPTION, ROWS, ErAeNetwork, Sizes, Writing
 from dptext_lab.erae.net.training import ErAeSchedule, train
+from dptext_lab.nets.tokens import BEGIN, END
 
 MIN_RATIO, MIN_BLOCK_RATIO, MIN_TRAINING_RATIO = 3.0, 1.0, 2.0
 MAX_WORDS, MAX_TOKENS = 8000, 20

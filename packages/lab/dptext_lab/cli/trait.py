@@ -127,7 +127,7 @@ def _attackers(names: list[str], epochs: int, top_layers: int) -> dict[str, Trai
     found = {ATTACKERS[name]: known[ATTACKERS[name]] for name in names if name != TRANSFORMER}
     if TRANSFORMER in names:
         with needing("The transformer attacker", "sbert"):
-            from dptext.neural.classifiers.fine_tuning import FineTuning, train_transformer
+            from dptext_lab.classifiers.fine_tuning import FineTuning, train_transformer
 
         found[f"transformer, top layers {top_layers}, epochs {epochs}"] = train_transformer(
             FineTuning(epochs=epochs, top_layers=top_layers),

@@ -14,8 +14,8 @@ from torch import Tensor, nn
 
 from dptext.embeddings.likeness import in_blocks
 from dptext.mechanisms.sentences.candidates import Arrays, shaped
-from dptext.neural.weights import weights_of
 from dptext.types import Floats, Integers
+from dptext_lab.nets.weights import weights_of
 
 _PREFIX = "recoder."  # of the names of its arrays
 _LAYERS = 4

@@ -25,7 +25,6 @@ from dptext.audits.membership.members import Scorer, Trainer, Transform, blind_s
 from dptext.embeddings.sentence_encoder import load_sentence_encoder
 from dptext.mechanisms.candidates.candidates import Candidates
 from dptext.mechanisms.candidates.label_only import LabelOnly
-from dptext.neural.classifiers.intent import train_intent_classifier
 from dptext.sampling.randomness import seeded
 from dptext.text.records import Record, Release
 from dptext.types import Json
@@ -35,6 +34,7 @@ from dptext.utility.tables import baselines
 from dptext_lab.adept.net.fitting import fit_model
 from dptext_lab.adept.published import PublishedAdept, PublishedAdeptMechanism
 from dptext_lab.baselines.words import PrivatePhrases, PrivatePhrasesMechanism
+from dptext_lab.classifiers.intent import train_intent_classifier
 
 sys.path.append(str(Path(__file__).parents[1]))
 from common import Remembering

@@ -34,10 +34,10 @@ from dptext.embeddings.tfidf import fit_tfidf_svd
 from dptext.embeddings.vector_files import load_glove
 from dptext.estimates import clopper_pearson
 from dptext.mechanism import Mechanism
-from dptext.neural.classifiers.fine_tuning import FineTuning, fine_tune, train_transformer
 from dptext.sampling.randomness import seeded
 from dptext.text.records import Record, Release
 from dptext.types import Booleans
+from dptext_lab.classifiers.fine_tuning import FineTuning, fine_tune, train_transformer
 from dptext_lab.redaction.divergence.conversion import DELTA, certify
 from dptext_lab.redaction.divergence.density_ratio import RatioModel
 from dptext_lab.redaction.divergence.divergence import measure_vectors

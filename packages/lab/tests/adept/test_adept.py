@@ -14,7 +14,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-import dptext.neural  # noqa: E402
+import dptext_lab.nets  # noqa: E402
 from dptext import audits  # noqa: E402
 from dptext.errors import ConfigError, IncomparableError, MissingExtraError  # noqa: E402
 from dptext.mechanism import HasDistribution, HasLatent, settings  # noqa: E402
@@ -251,9 +251,9 @@ def test_without_the_extra_fit_and_load_say_what_to_install(
     package: str, tmp_path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in list(sys.modules):
-        if name.startswith("dptext.neural."):
+        if name.startswith("dptext_lab.nets."):
             monkeypatch.delitem(sys.modules, name)
-            monkeypatch.delattr(dptext.neural, name.split(".")[2], raising=False)
+            monkeypatch.delattr(dptext_lab.nets, name.split(".")[2], raising=False)
     monkeypatch.setitem(sys.modules, package, None)
     if package == "safetensors":
         monkeypatch.setitem(sys.modules, "safetensors.torch", None)

@@ -18,7 +18,6 @@ from dptext import audits  # noqa: E402
 from dptext.embeddings.embedder import IN_BATCHES  # noqa: E402
 from dptext.errors import ConfigError, DataError, IncomparableError  # noqa: E402
 from dptext.mechanism import settings  # noqa: E402
-from dptext.neural.tokens import PAD, UNKNOWN  # noqa: E402
 from dptext.privacy import accounting  # noqa: E402
 from dptext.privacy.events import SampledGaussianEvent  # noqa: E402
 from dptext.privacy.guarantee import Basis, Guarantee, Relation, Trust, Unit  # noqa: E402
@@ -37,6 +36,7 @@ from dptext_lab.adept.net.private_training import (  # noqa: E402
     sampled,
     train_privately,
 )
+from dptext_lab.nets.tokens import PAD, UNKNOWN  # noqa: E402
 
 TINY, GAUSSIAN = AdeptDpSgd.tiny()
 HASTY = replace(TINY, epochs=1)

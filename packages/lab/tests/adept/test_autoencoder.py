@@ -7,11 +7,11 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from dptext.neural.tokens import BEGIN, END, PAD, UNKNOWN, Tokens  # noqa: E402
 from dptext.text.records import Record  # noqa: E402
 from dptext.text.samples import sample_records  # noqa: E402
 from dptext_lab.adept.net.model import AnnotatedModel  # noqa: E402
 from dptext_lab.adept.net.network import LATENT_GRID, Architecture, AutoEncoder, Encoding, _projected, shifted
+from dptext_lab.nets.tokens import BEGIN, END, PAD, UNKNOWN, Tokens  # noqa: E402
 
 RECORDS = sample_records(300)
 LABELS = ("health", "travel", "money", "leisure")

@@ -11,13 +11,13 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from dptext.errors import ConfigError  # noqa: E402
-from dptext.neural.tokens import Tokens  # noqa: E402
 from dptext.sampling.envelope import EnvelopeResponse, top_k_envelope  # noqa: E402
 from dptext.sampling.top_k import agreement  # noqa: E402
 from dptext.text.records import Record  # noqa: E402
 from dptext_lab.adept.net import AnnotatedModel, NetworkSettings, fit_model  # noqa: E402
 from dptext_lab.adept.net.codebook import TextCodebook, best_choice, scores, write_codebook  # noqa: E402
 from dptext_lab.adept.net.training import Schedule  # noqa: E402
+from dptext_lab.nets.tokens import Tokens  # noqa: E402
 
 LABELS = ("music", "weather", "money", "travel")
 VERBS, NAMES = ("play", "find", "send", "book", "show"), ("abba", "oslo", "bach", "rome")

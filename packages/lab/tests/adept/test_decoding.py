@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 torch = pytest.importorskip("torch")
 
-from dptext.neural.tokens import BEGIN, END, PAD, UNKNOWN, Tokens  # noqa: E402
 from dptext.text.records import Record  # noqa: E402
 from dptext_lab.adept.net.decoding import Decoder, Decoding, _product, drawn  # noqa: E402
 from dptext_lab.adept.net.network import Architecture, AutoEncoder  # noqa: E402
 from dptext_lab.adept.net.training import Schedule, train  # noqa: E402
+from dptext_lab.nets.tokens import BEGIN, END, PAD, UNKNOWN, Tokens  # noqa: E402
 
 GREEDY, CONSTRAINED = Decoding(constrained=False), Decoding()
 LABELS = ("red", "blue", "green")

@@ -16,7 +16,6 @@ pytest.importorskip("safetensors")
 from dptext.embeddings import distilled, sentence_encoder  # noqa: E402
 from dptext.embeddings.distilled import distil  # noqa: E402
 from dptext.errors import ConfigError  # noqa: E402
-from dptext.neural.tokens import words_of  # noqa: E402
 from dptext.sampling.randomness import seeded  # noqa: E402
 from dptext.text.records import Record  # noqa: E402
 from dptext.text.samples import sample_records  # noqa: E402
@@ -24,6 +23,7 @@ from dptext_lab.adept.dpsgd import AdeptDpSgd  # noqa: E402
 from dptext_lab.adept.net import load_autoencoder  # noqa: E402
 from dptext_lab.adept.net.model import checksum  # noqa: E402
 from dptext_lab.adept.sound import Adept  # noqa: E402
+from dptext_lab.nets.tokens import words_of  # noqa: E402
 
 RECORDS = sample_records(300)
 TEXTS = [record.text for record in RECORDS]

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dptext.errors import ConfigError
-from dptext.neural.tokens import BEGIN, END, PAD, UNKNOWN, Tokens, words_of
 from dptext.text import tokens as text
 from dptext.text.records import Record
+from dptext_lab.nets.tokens import BEGIN, END, PAD, UNKNOWN, Tokens, words_of
 
 PUBLIC = ("Book a flight to Oslo", "book a hotel in oslo", "Send money to Oslo !")
 LABELS = ("travel", "money")

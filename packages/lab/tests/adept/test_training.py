@@ -12,13 +12,13 @@ torch = pytest.importorskip("torch")
 
 from dptext.embeddings import sentence_encoder  # noqa: E402
 from dptext.errors import ConfigError  # noqa: E402
-from dptext.neural.tokens import BEGIN, END, PAD, UNKNOWN, Tokens, batches  # noqa: E402
 from dptext.text.records import Record  # noqa: E402
 from dptext_lab.adept.net import training  # noqa: E402
 from dptext_lab.adept.net.fitting import NetworkSettings, fit_model  # noqa: E402
 from dptext_lab.adept.net.model import AnnotatedModel  # noqa: E402
 from dptext_lab.adept.net.network import Architecture, AutoEncoder  # noqa: E402
 from dptext_lab.adept.net.training import EpochProgress, Schedule, noisy, reconstruction_losses, train  # noqa: E402
+from dptext_lab.nets.tokens import BEGIN, END, PAD, UNKNOWN, Tokens, batches  # noqa: E402
 
 LABELS = ("music", "weather", "money", "travel")
 VERBS, NAMES = ("play", "find", "send", "book", "show"), ("abba", "oslo", "bach", "rome")

@@ -33,7 +33,7 @@ DOORS = [kind.tiny()[0] for kind in KINDS]
 @pytest.fixture(autouse=True)
 def _without_safetensors(monkeypatch):
     with mock.patch.dict(sys.modules):
-        for name in [name for name in sys.modules if name.startswith((*ROOMS, "dptext.neural.weights"))]:
+        for name in [name for name in sys.modules if name.startswith((*ROOMS, "dptext_lab.nets.weights"))]:
             del sys.modules[name]
         for room in ROOMS:
             monkeypatch.delattr(room, raising=False)

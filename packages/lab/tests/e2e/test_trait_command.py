@@ -138,7 +138,7 @@ def test_a_mechanism_that_learns_from_labels(two: tuple[Path, Path], tmp_path: P
 def test_the_transformer_is_an_attacker(two: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     """Its settings reach it; itself it is tried in tests of its own."""
     pytest.importorskip("torch")
-    from dptext.neural.classifiers import fine_tuning
+    from dptext_lab.classifiers import fine_tuning
 
     asked = []
 

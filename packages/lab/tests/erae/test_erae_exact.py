@@ -12,7 +12,6 @@ pytest.importorskip("numba")
 
 from dptext.errors import ConfigError  # noqa: E402
 from dptext.kernels import products, tiles  # noqa: E402
-from dptext.neural.tokens import Tokens  # noqa: E402
 from dptext.sampling.randomness import seeded  # noqa: E402
 from dptext.text.records import Record  # noqa: E402
 from dptext_lab.erae.erae import ErAe, ErAeMechanism  # noqa: E402
@@ -20,6 +19,7 @@ from dptext_lab.erae.net import exact  # noqa: E402
 from dptext_lab.erae.net.exact import ExactNetwork  # noqa: E402
 from dptext_lab.erae.net.model import ErAeModel  # noqa: E402
 from dptext_lab.erae.net.network import ErAeNetwork, Sizes, Writing
+from dptext_lab.nets.tokens import Tokens  # noqa: E402
 
 WORDS, LENGTH = 296, 5
 N_TEXTS = 2 * exact._ROWS + tiles.ROWS + 1

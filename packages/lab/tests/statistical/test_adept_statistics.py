@@ -12,7 +12,6 @@ from scipy import optimize, special, stats
 torch = pytest.importorskip("torch")
 
 from dptext import audits  # noqa: E402
-from dptext.neural.tokens import Tokens  # noqa: E402
 from dptext.sampling.envelope import EnvelopeResponse, top_k_envelope  # noqa: E402
 from dptext.sampling.randomness import secure  # noqa: E402
 from dptext.text.records import Record  # noqa: E402
@@ -22,6 +21,7 @@ from dptext_lab.adept.net.model import AnnotatedModel  # noqa: E402
 from dptext_lab.adept.net.network import Architecture, AutoEncoder  # noqa: E402
 from dptext_lab.adept.published import PublishedAdept, PublishedAdeptMechanism  # noqa: E402
 from dptext_lab.adept.sound import Adept, AdeptCodebook, AdeptNoise  # noqa: E402
+from dptext_lab.nets.tokens import Tokens  # noqa: E402
 
 LABELS = ("health", "travel", "money", "leisure")
 RECORDS = sample_records(60)

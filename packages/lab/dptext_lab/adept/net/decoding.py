@@ -6,9 +6,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from dptext.neural.tokens import BEGIN, END, PAD, UNKNOWN, Tokens
 from dptext.types import Floats, Integers
 from dptext_lab.adept.net.network import AutoEncoder
+from dptext_lab.nets.tokens import BEGIN, END, PAD, UNKNOWN, Tokens
 
 _NO_REPEAT = 3
 #: Number of tokens in a block, in `drawn`.

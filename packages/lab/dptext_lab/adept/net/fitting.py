@@ -14,8 +14,6 @@ from dptext.embeddings.distilled import DistilledEncoder, distil
 from dptext.embeddings.encoders import load_encoder
 from dptext.embeddings.torch_network import TorchPrecision
 from dptext.errors import ConfigError
-from dptext.neural.tokens import Tokens
-from dptext.neural.weights import read_weights
 from dptext.text.inputs import reading_saved
 from dptext.text.records import Record, records_digest
 from dptext_lab.adept.net.model import (
@@ -30,6 +28,8 @@ from dptext_lab.adept.net.model import (
 )
 from dptext_lab.adept.net.network import Architecture, AutoEncoder
 from dptext_lab.adept.net.training import EpochProgress, LatentNoise, Schedule, train
+from dptext_lab.nets.tokens import Tokens
+from dptext_lab.nets.weights import read_weights
 
 
 @dataclass(frozen=True, slots=True)

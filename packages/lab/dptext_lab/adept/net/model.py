@@ -23,8 +23,6 @@ from dptext.embeddings.encoders import Encoder
 from dptext.embeddings.torch_network import TorchPrecision
 from dptext.errors import ConfigError
 from dptext.frozen import Frozen
-from dptext.neural.tokens import Tokens
-from dptext.neural.weights import network_digest, weights_of
 from dptext.text.files import write_private
 from dptext.text.inputs import SAVE_AGAIN, reading_saved
 from dptext.text.records import Record
@@ -32,6 +30,8 @@ from dptext.types import Floats
 from dptext_lab.adept.net.decoding import Decoder, Decoding
 from dptext_lab.adept.net.network import AutoEncoder, Encoding
 from dptext_lab.adept.net.training import reconstruction_losses, writing_losses
+from dptext_lab.nets.tokens import Tokens
+from dptext_lab.nets.weights import network_digest, weights_of
 
 WEIGHTS_FILE, SIZES_FILE = "weights.safetensors", "autoencoder.json"
 FORMAT = "dptext annotated auto-encoder"

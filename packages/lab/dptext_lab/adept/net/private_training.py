@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 from opacus.grad_sample import GradSampleModuleFastGradientClipping  # type: ignore[import-untyped]
 from torch import Tensor, nn
 
-from dptext.neural.tokens import PAD, UNKNOWN
 from dptext.sampling.float_noise import normals
 from dptext.sampling.randomness import Randomness
 from dptext.text.records import Record
@@ -28,6 +27,7 @@ from dptext.types import Booleans, Integers
 from dptext_lab.adept.net.model import AnnotatedModel
 from dptext_lab.adept.net.network import AutoEncoder, shifted, unseen
 from dptext_lab.adept.net.training import LatentNoise, noisy
+from dptext_lab.nets.tokens import PAD, UNKNOWN
 
 LstmState = tuple[Tensor, Tensor]
 

@@ -9,9 +9,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from dptext.neural.tokens import PAD, batches, require_converging
 from dptext.types import Floats, Integers
 from dptext_lab.adept.net.network import AutoEncoder, Encoding, shifted, unseen
+from dptext_lab.nets.tokens import PAD, batches, require_converging
 
 #: A mechanism's noise: a function from clipped latents `(rows, dim)` to noisy latents.
 LatentNoise = Callable[[Floats], Floats]

@@ -13,9 +13,9 @@ from dptext.kernels.compilation import Array, F, compiled
 from dptext.kernels.linear import Linear, product, require_alike, rows_for
 from dptext.kernels.processors import each
 from dptext.kernels.recurrence import gru_step
-from dptext.neural.tokens import BEGIN
 from dptext.types import Int32s, Integers, Singles
 from dptext_lab.erae.net.network import FIRST_OPTION, LARGEST_LOGIT, LOGIT_GRID, ErAeNetwork
+from dptext_lab.nets.tokens import BEGIN
 
 _ROWS: Final = 64  # texts of a part; a thread computes a part
 _PER_UNIT, _MOST = F(1 / LOGIT_GRID), F(LARGEST_LOGIT)

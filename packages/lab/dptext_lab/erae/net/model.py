@@ -14,8 +14,6 @@ from dptext.embeddings.encoders import load_encoder
 from dptext.embeddings.vector_files import load_glove
 from dptext.errors import ConfigError
 from dptext.frozen import Frozen
-from dptext.neural.tokens import Tokens
-from dptext.neural.weights import network_digest, read_weights, weights_of
 from dptext.text.files import write_private
 from dptext.text.inputs import reading_saved
 from dptext.text.records import Record, records_digest
@@ -23,6 +21,8 @@ from dptext.types import Integers, Singles
 from dptext_lab.erae.net.exact import ExactNetwork, ExactWriting
 from dptext_lab.erae.net.network import FIRST_OPTION, ROWS, ErAeNetwork, Sizes, Writing, targets_of
 from dptext_lab.erae.net.training import ErAeSchedule, OnSteps, train
+from dptext_lab.nets.tokens import Tokens
+from dptext_lab.nets.weights import network_digest, read_weights, weights_of
 
 _WEIGHTS, _DESCRIBED = "weights.safetensors", "erae.json"
 FORMAT, VERSION = "dptext er-ae", 1

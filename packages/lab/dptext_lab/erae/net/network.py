@@ -16,9 +16,9 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from dptext.errors import ConfigError
-from dptext.neural.tokens import BEGIN, END, PAD, Tokens
 from dptext.text.records import Record
 from dptext.types import Int32s, Integers, Singles
+from dptext_lab.nets.tokens import BEGIN, END, PAD, Tokens
 
 #: The first option's token. The options of a choice are the end and the words, the last tokens of the vocabulary.
 FIRST_OPTION = END

@@ -12,9 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from dptext.neural.tokens import BEGIN, END, PAD, require_converging
 from dptext.types import Integers, Singles
 from dptext_lab.erae.net.network import FIRST_OPTION, ErAeNetwork
+from dptext_lab.nets.tokens import BEGIN, END, PAD, require_converging
 
 #: A callback: steps done, all steps, and the mean reconstruction loss since the last call.
 OnSteps = Callable[[int, int, float], None]

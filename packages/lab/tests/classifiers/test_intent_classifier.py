@@ -8,7 +8,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from dptext.errors import ConfigError  # noqa: E402
-from dptext.neural.classifiers.intent import IntentClassifier, train_intent_classifier  # noqa: E402
+from dptext_lab.classifiers.intent import IntentClassifier, train_intent_classifier  # noqa: E402
 
 ARTISTS = ("abba", "bach", "queen", "miles", "nina", "prince", "björk", "cher", "dylan", "elvis")
 PLACES = ("oslo", "rome", "paris", "lima", "quito", "bern", "kyiv", "cairo", "delhi", "tokyo")

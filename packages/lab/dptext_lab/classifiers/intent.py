@@ -4,7 +4,7 @@ Source: Krishna et al. 2021, section 4.4, after Ma and Hovy 2016. A word has an 
 of its characters by a convolution and a max-pool. A BiLSTM, a max-pool over its outputs and one fully connected layer
 follow. The paper gives no sizes.
 
-    >>> from dptext.neural.classifiers.intent import train_intent_classifier
+    >>> from dptext_lab.classifiers.intent import train_intent_classifier
     >>> model = train_intent_classifier(["play it"] * 8 + ["rain today"] * 8, ["m"] * 8 + ["w"] * 8, seed=0, epochs=8)
     >>> model.labels, model.probabilities(["play it again"]).argmax(axis=1).tolist()
     (('m', 'w'), [0])

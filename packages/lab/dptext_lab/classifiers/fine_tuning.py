@@ -27,8 +27,8 @@ from dptext.embeddings.embedder import MINILM
 from dptext.embeddings.sentence_encoder import SentenceEncoder, model_folder
 from dptext.embeddings.torch_network import TorchNetwork, TorchPrecision, load_torch_model, word_pieces
 from dptext.errors import ConfigError
-from dptext.neural.tokens import batches, require_converging
 from dptext.types import Booleans, Floats
+from dptext_lab.nets.tokens import batches, require_converging
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer

@@ -3,6 +3,6 @@
 from dptext.errors import needing
 
 with needing("The classifier bilstm", "neural"):
-    from dptext.neural.classifiers.intent import train_intent_classifier
+    from dptext_lab.classifiers.intent import train_intent_classifier
 
 __all__ = ["train_intent_classifier"]

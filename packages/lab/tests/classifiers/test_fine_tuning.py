@@ -18,8 +18,8 @@ import torch
 from dptext.embeddings.sentence_encoder import load_sentence_encoder
 from dptext.embeddings.torch_network import load_torch_model
 from dptext.errors import ConfigError, MissingExtraError
-from dptext.neural.classifiers.fine_tuning import FineTuned, FineTuning, fine_tune, train_transformer
 from dptext.text.records import Record, Release
+from dptext_lab.classifiers.fine_tuning import FineTuned, FineTuning, fine_tune, train_transformer
 from dptext_lab.redaction.trait import infer_trait_from_releases, split_sets
 from scripts import needs
 
