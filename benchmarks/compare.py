@@ -1,4 +1,4 @@
-"""Cells that share fits against cells that are fitted each for itself, as a ratio, on a small packages/lab/experiments/all.toml.
+"""Cells that share fits against cells that are fitted each for itself, as a ratio, on a small all.toml.
 
 python benchmarks/compare.py [--part 10] [--corpora snips imdb]
 Each cell is run in both ways, one after the other. The CPU seconds of fit, releases and numbers are summed over the

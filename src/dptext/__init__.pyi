@@ -1,7 +1,6 @@
 # The public names, once: `dptext/__init__.py` loads each from here when it is first used.
 from . import audits as audits
 from . import errors as errors
-from . import report as report
 from . import testing as testing
 from . import utility as utility
 from .audits import bounds as bounds
@@ -13,23 +12,11 @@ from .embeddings.vector_files import load_word_vectors as load_word_vectors
 from .embeddings.vectors import WordVectors as WordVectors
 from .estimates import Estimate as Estimate
 from .ledger.books import Ledger as Ledger
-from .mechanisms.adept.dpsgd import AdeptDpSgd as AdeptDpSgd
-from .mechanisms.adept.published import PublishedAdept as PublishedAdept
-from .mechanisms.adept.sound import Adept as Adept
 from .mechanisms.candidates.candidates import Candidates as Candidates
 from .mechanisms.candidates.label_only import LabelOnly as LabelOnly
 from .mechanisms.embedded import Embedded as Embedded
-from .mechanisms.erae.erae import ErAe as ErAe
-from .mechanisms.paraphrase.dp_prompt import DpPrompt as DpPrompt
-from .mechanisms.redaction.pii import PiiRedaction as PiiRedaction
-from .mechanisms.redaction.random import CountRedaction as CountRedaction
-from .mechanisms.redaction.random import RandomRedaction as RandomRedaction
-from .mechanisms.redaction.smart import SmartRedaction as SmartRedaction
-from .mechanisms.sentdp.sentdp import SentDp as SentDp
 from .mechanisms.sentences.deep_candidate import DeepCandidate as DeepCandidate
 from .mechanisms.sentences.truncation import Truncation as Truncation
-from .mechanisms.words.baselines import PrivatePhrases as PrivatePhrases
-from .mechanisms.words.baselines import RandomReplacement as RandomReplacement
 from .mechanisms.words.syntf import SynTf as SynTf
 from .mechanisms.words.word_metric import WordMetric as WordMetric
 from .privacy import accounting as accounting
@@ -56,9 +43,7 @@ from .runs.synthesizing import synthesize as synthesize
 from .runs.verification import Verified as Verified
 from .runs.verification import verify as verify
 from .sampling import privunit as privunit
-from .sampling import published as published
 from .sampling import randomness as randomness
-from .synthesis.prediction import Prediction as Prediction
 from .synthesis.prototypes import Prototypes as Prototypes
 from .synthesis.steering import Steering as Steering
 from .synthesis.votes import TopicReport as TopicReport

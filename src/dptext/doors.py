@@ -38,14 +38,14 @@ OWN: Final[Mapping[str, Mapping[str, str]]] = {
     "dptext": dict.fromkeys(
         (
             *("Adept", "AdeptDpSgd", "CountRedaction", "DpPrompt", "ErAe", "PiiRedaction", "Prediction"),
-            *("PrivatePhrases", "PublishedAdept", "RandomRedaction", "RandomReplacement", "SmartRedaction"),
+            *("PrivatePhrases", "PublishedAdept", "RandomRedaction", "RandomReplacement", "SentDp", "SmartRedaction"),
         ),
         "lab",
     ),
     "dptext.mechanisms": dict.fromkeys(
         (
             *("adept", "adept_dpsgd", "count_redaction", "dp_prompt", "erae", "pii_redaction", "private_phrases"),
-            *("published_adept", "random_redaction", "random_replacement", "smart_redaction"),
+            *("published_adept", "random_redaction", "random_replacement", "sentdp", "smart_redaction"),
         ),
         "lab",
     ),

@@ -57,29 +57,16 @@ def _offered(*protocols: type) -> tuple[str, ...]:
 #: dptext's mechanisms: kind, and place of the class of settings. One line here registers a new mechanism.
 MECHANISMS: Final = {
     "word_metric": "mechanisms.words.word_metric:WordMetric",
-    "private_phrases": "mechanisms.words.baselines:PrivatePhrases",
-    "adept": "mechanisms.adept.sound:Adept",
-    "adept_dpsgd": "mechanisms.adept.dpsgd:AdeptDpSgd",
-    "published_adept": "mechanisms.adept.published:PublishedAdept",
     "label_only": "mechanisms.candidates.label_only:LabelOnly",
     "deep_candidate": "mechanisms.sentences.deep_candidate:DeepCandidate",
-    "sentdp": "mechanisms.sentdp.sentdp:SentDp",
     "candidates": "mechanisms.candidates.candidates:Candidates",
     "truncation": "mechanisms.sentences.truncation:Truncation",
-    "erae": "mechanisms.erae.erae:ErAe",
-    "dp_prompt": "mechanisms.paraphrase.dp_prompt:DpPrompt",
-    "random_replacement": "mechanisms.words.baselines:RandomReplacement",
     "syntf": "mechanisms.words.syntf:SynTf",
-    "random_redaction": "mechanisms.redaction.random:RandomRedaction",
-    "count_redaction": "mechanisms.redaction.random:CountRedaction",
-    "smart_redaction": "mechanisms.redaction.smart:SmartRedaction",
-    "pii_redaction": "mechanisms.redaction.pii:PiiRedaction",
     "embedded": "mechanisms.embedded:Embedded",
 }
 #: dptext's syntheses: kind, and place of the class of settings. One line here registers a new synthesis.
 WAYS: Final = {
     "prototypes": "synthesis.prototypes:Prototypes",
-    "prediction": "synthesis.prediction:Prediction",
     "steering": "synthesis.steering:Steering",
     "votes": "synthesis.votes:Votes",
     "topics": "synthesis.votes:TopicReport",

@@ -6,7 +6,8 @@ from dptext.registry import SPECS
 from dptext.testing import CHECKS, check_mechanism
 from fitted import NEURAL, fitted
 
-#: What needs an optional package of its own: packages/lab/tests/redaction/test_pii_redaction.py holds it to the contract.
+#: What needs an optional package of its own: packages/lab/tests/redaction/test_pii_redaction.py holds it to the
+#: contract.
 ELSEWHERE = ("pii_redaction",)
 #: As the first but for a utility, a relation, a diameter, another covariance, another text, a level of 1, or TEM, which
 #: carries the planted faults of test_contract_faults.py.

@@ -67,7 +67,7 @@ def violations_figure(rows: Sequence[Violations], path: Place) -> None:
 
 
 def divergence_figure(found: DivergenceReport, path: Place) -> None:
-    """Draw divergences found by `dptext_lab.redaction.divergence` against their order, with the lines that give epsilons."""
+    """Draw divergences of `dptext_lab.redaction.divergence` against their order, with the lines that give epsilons."""
     alphas = np.asarray(found.alphas)
     with drawing(path, title="Renyi divergence in one embedding against its order") as figure:
         figure.set_size_inches(6.4, 5.2)

@@ -1,7 +1,8 @@
 """A synthetic corpus under one epsilon, measured on gap splits: a CSV of every run.
 
     python packages/lab/experiments/synthesis.py OUT.csv [SPLIT ...]
-    python packages/lab/experiments/synthesis.py OUT.csv SPLIT ... --encoders sentence distilled glove  # prototypes, at 1 and 4
+    python packages/lab/experiments/synthesis.py OUT.csv SPLIT ... --encoders sentence distilled glove \
+        # prototypes, at 1 and 4
     python packages/lab/experiments/synthesis_tables.py OUT.csv ... --figure FIGURE.svg
 
 A classifier (TF-IDF of words, linear SVM) learns from what leaves and is tried on real texts that nobody else saw. A

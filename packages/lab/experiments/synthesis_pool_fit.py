@@ -2,9 +2,9 @@
 
     python packages/lab/experiments/synthesis_pool_fit.py OUT.csv
 
-For each split of packages/lab/experiments/synthesis.py: the share of the private texts that are unlike the pool, where one in ten is
-usual, and how often in 100 draws of noise a topic report at epsilon .5, 1 and 4 says that the pool does not fit. The
-encoder is GloVe, and the topics are 2, as neither they nor words decide.
+For each split of packages/lab/experiments/synthesis.py: the share of the private texts that are unlike the pool, where
+one in ten is usual, and how often in 100 draws of noise a topic report at epsilon .5, 1 and 4 says that the pool does
+not fit. The encoder is GloVe, and the topics are 2, as neither they nor words decide.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
     python packages/lab/experiments/synthesis_rounds.py OUT.csv [SPLIT ...]
 
-Splits, judge and pools are those of packages/lab/experiments/synthesis.py; all that a way reads has one epsilon, of 1. Ways:
+Splits, judge and pools are those of packages/lab/experiments/synthesis.py; all that a way reads has one epsilon, of 1.
+Ways:
 
 - *prototypes*, *votes*: as they are. *prototypes, topics*: with 64 topics, for a tenth of rho.
 - *prototypes, votes* and *prototypes, topics, votes*: half of rho is for prototypes. Then every unit votes for the text

@@ -2,8 +2,8 @@
 
     python packages/lab/experiments/synthesis_tries.py OUT.csv [SPLIT ...]
 
-Splits, judge and public pools are those of packages/lab/experiments/synthesis.py. Every way of one seed reads the same noisy sums,
-but for those that sum up something else. Rows:
+Splits, judge and public pools are those of packages/lab/experiments/synthesis.py. Every way of one seed reads the same
+noisy sums, but for those that sum up something else. Rows:
 
 - *as it is*: `prototypes` with its default settings. *raw means*: without drawing them anywhere. *James-Stein*: each
   class mean drawn towards its prior by the positive-part rule (James and Stein 1961), all directions alike.

@@ -3,7 +3,8 @@
     python packages/lab/experiments/adept_paper/grid.py --required            # what docs/results/adept_paper.md shows
     python packages/lab/experiments/adept_paper/grid.py                       # all of the paper's variances
     python packages/lab/experiments/adept_paper/grid.py --only "kind=adept dataset=atis variance=.25,.6"
-    python packages/lab/experiments/adept_paper/grid.py --samples atis        # passages of the corpus, to the terminal only
+    python packages/lab/experiments/adept_paper/grid.py --samples atis        # passages of the corpus, \
+        to the terminal only
 
 Corpora are found by DPTEXT_DATA (default ../shared/data beside the checkout). Run with OMP_NUM_THREADS=1.
 """

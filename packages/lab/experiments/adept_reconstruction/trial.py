@@ -1,6 +1,7 @@
 """The rebuttal's appendix C on the real thing: which utterance of ATIS did a release of published ADePT come from?
 
-    python packages/lab/experiments/adept_reconstruction/trial.py             # after packages/lab/experiments/adept_paper/grid.py, same --models
+    python packages/lab/experiments/adept_reconstruction/trial.py             # after \
+        packages/lab/experiments/adept_paper/grid.py, same --models
 
 The attacker knows the trained model and the noise, has a language model trained on all other utterances, and sees (i)
 the noisy latent or (ii) only the label and text decoded from it (Habernal 2021, appendix C). One JSON file a mechanism

@@ -1,6 +1,7 @@
 """What DeepCandidate loses where a distilled encoder reads the private sentences, beside the encoder itself.
 
-    python packages/lab/experiments/deep_candidate/distilled.py --corpus imdb [--public 6000] [--private 1000] [--epsilon 3 10]
+    python packages/lab/experiments/deep_candidate/distilled.py --corpus imdb [--public 6000] [--private \
+        1000] [--epsilon 3 10]
 
 Documents, classifier and scores are those of grid.py.
 """

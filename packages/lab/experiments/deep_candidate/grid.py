@@ -1,6 +1,7 @@
 """DeepCandidate on whole documents: macro-F1 and similarity against epsilon, every utility and baseline.
 
-    python packages/lab/experiments/deep_candidate/grid.py --corpus imdb              # cells into build/deep_candidate, resumable
+    python packages/lab/experiments/deep_candidate/grid.py --corpus imdb              # cells into \
+        build/deep_candidate, resumable
     python packages/lab/experiments/deep_candidate/grid.py --corpus imdb --table      # what is finished, as Markdown
 
 Public is the training split of the corpus, private its test split; embeddings stay in memory. Corpora are found by

@@ -2,8 +2,8 @@
 
     python packages/lab/experiments/erae/grid.py --corpus blogs                # cells into build/erae, resumable
     python packages/lab/experiments/erae/grid.py --corpus blogs --table        # what is finished, as Markdown
-    python packages/lab/experiments/erae/grid.py --yelp review.json            # your own Yelp dump instead (see yelp.py)
-    python packages/lab/experiments/erae/grid.py --paper --epochs 50           # 50 tokens and 20,000 words, as in the paper: days
+    python packages/lab/experiments/erae/grid.py --yelp review.json  # your own Yelp dump instead (see yelp.py)
+    python packages/lab/experiments/erae/grid.py --paper --epochs 50  # 50 tokens, 20,000 words, as in the paper: days
 
 Texts are cut into sentences of at most 20 tokens. Of each author half of the posts are public (networks are trained on
 them), the rest is private: one part trains the attackers, the other is attacked. Corpora are found by DPTEXT_DATA

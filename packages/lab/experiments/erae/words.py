@@ -1,6 +1,7 @@
 """What the reward does: the five most probable words at each position, with and without it.
 
-python packages/lab/experiments/erae/words.py --out build/erae --corpus blogs --text "we had several unique ideas for the garden"
+    python packages/lab/experiments/erae/words.py --out build/erae --corpus blogs \
+        --text "we had several unique ideas for the garden"
 
 Reads the networks that grid.py trained. The text is one of your own: name a public one.
 """

@@ -1,7 +1,7 @@
 """The published ADePT noise on trial: counting, white box, reconstruction; its corrections beside it.
 
-Needs no data. `python packages/lab/experiments/published_noise/trial.py OUT` writes tables (Markdown), rows (JSON lines) and figures
-(SVG) into the folder OUT; about 20 minutes on one core, `--quick` about one minute.
+Needs no data. `python packages/lab/experiments/published_noise/trial.py OUT` writes tables (Markdown), rows (JSON
+lines) and figures (SVG) into the folder OUT; about 20 minutes on one core, `--quick` about one minute.
 """
 
 from __future__ import annotations

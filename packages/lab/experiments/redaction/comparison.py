@@ -1,7 +1,9 @@
 """The talk's figure 6: mechanisms at about equal attack accuracy, by the meaning that they keep.
 
-    python packages/lab/experiments/redaction/comparison.py                # cells into build/redaction/comparison, resumable
-    python packages/lab/experiments/redaction/comparison.py --table        # each mechanism's setting nearest to the target
+    python packages/lab/experiments/redaction/comparison.py                # cells into \
+        build/redaction/comparison, resumable
+    python packages/lab/experiments/redaction/comparison.py --table        # each mechanism's setting \
+        nearest to the target
     python packages/lab/experiments/redaction/comparison.py --table --all  # every setting
 
 Sentences about cancer against other medical ones. The attack is adaptive: trained on what the mechanism made of other

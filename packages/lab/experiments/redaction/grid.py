@@ -1,9 +1,11 @@
 """The talk's redaction experiments: divergence, epsilon and attacks by level, random and smart redaction.
 
-    python packages/lab/experiments/redaction/grid.py --pair cancer                    # cells into build/redaction, resumable
+    python packages/lab/experiments/redaction/grid.py --pair cancer                    # cells into \
+        build/redaction, resumable
     python packages/lab/experiments/redaction/grid.py --pair cancer --parts transformer
     python packages/lab/experiments/redaction/grid.py --pair cancer --table            # what is finished, as Markdown
-    python packages/lab/experiments/redaction/grid.py --figures docs/results/figures   # SVG, of all pairs that are finished
+    python packages/lab/experiments/redaction/grid.py --figures docs/results/figures   # SVG, of all \
+        pairs that are finished
 
 `cancer` compares cancer sentences with other medical ones, `imdb` with sentences of film reviews. Corpora are found by
 DPTEXT_DATA (default ../shared/data beside the checkout). A cell is a pair, a way to redact, a level and a part: the

@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch")
 from dptext.text.records import Record  # noqa: E402
 from dptext.text.samples import sample_records  # noqa: E402
 from dptext_lab.adept.net.model import AnnotatedModel  # noqa: E402
-from dptext_lab.adept.net.network import LATENT_GRID, Architecture, AutoEncoder, Encoding, _projected, shifted
+from dptext_lab.adept.net.network import LATENT_GRID, Architecture, AutoEncoder, Encoding, _projected, shifted  # noqa: E402
 from dptext_lab.nets.tokens import BEGIN, END, PAD, UNKNOWN, Tokens  # noqa: E402
 
 RECORDS = sample_records(300)

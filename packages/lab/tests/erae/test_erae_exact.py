@@ -18,7 +18,7 @@ from dptext_lab.erae.erae import ErAe, ErAeMechanism  # noqa: E402
 from dptext_lab.erae.net import exact  # noqa: E402
 from dptext_lab.erae.net.exact import ExactNetwork  # noqa: E402
 from dptext_lab.erae.net.model import ErAeModel  # noqa: E402
-from dptext_lab.erae.net.network import ErAeNetwork, Sizes, Writing
+from dptext_lab.erae.net.network import ErAeNetwork, Sizes, Writing  # noqa: E402
 from dptext_lab.nets.tokens import Tokens  # noqa: E402
 
 WORDS, LENGTH = 296, 5

@@ -1,1 +1,0 @@
-"""Reconstruction: which of several known inputs led to a release?"""
