@@ -25,11 +25,12 @@ def test_every_room_has_its_place_in_the_reference() -> None:
     pages = (path.read_text("utf-8") for path in (DOCS / "reference").rglob("*.md"))
     named = [room for page in pages for line in re.findall(r"<!-- rooms: (.+) -->", page) for room in line.split()]
     there = {
-        path.stem
-        for path in (ROOT / "src" / "dptext").iterdir()
+        prefix + path.stem
+        for prefix, folder in (("", "src/dptext"), ("dptext_lab.", "packages/lab/dptext_lab"))
+        for path in (ROOT / folder).iterdir()
         if path.suffix == ".py" or (path / "__init__.py").exists()
     }
-    ours = {name for name in there - {"cli"} if not name.startswith("_")}
+    ours = {name for name in there - {"cli", "dptext_lab.cli"} if not name.rpartition(".")[2].startswith("_")}
     assert sorted(named) == sorted(ours | {"dptext_gateway"})
 
 

@@ -15,7 +15,7 @@ from dptext_lab.refutation.claims import Claim
 from dptext_lab.refutation.simulation import Normal, Uniform, Violations, simulate
 from scripts import load_script
 
-EXPERIMENTS = Path(__file__).parents[2] / "experiments"
+EXPERIMENTS = Path(__file__).parents[1] / "experiments"
 
 
 @pytest.fixture(scope="module")

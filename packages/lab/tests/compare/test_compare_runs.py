@@ -28,7 +28,12 @@ def texts(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def faults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = [plant(tmp_path / "faults"), str(Path(__file__).parents[3] / "src"), os.environ.get("PYTHONPATH", "")]
+    found = [
+        plant(tmp_path / "faults"),
+        str(Path(__file__).parents[4] / "src"),
+        str(Path(__file__).parents[2]),
+        os.environ.get("PYTHONPATH", ""),
+    ]
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, found)))
 
 

@@ -13,7 +13,7 @@ from dptext_lab.compare.corpus_plans import DATA
 from dptext_lab.compare.experiment import Experiment, read_experiment
 from dptext_lab.compare.grid import ANY_LABELS, plan_cells
 
-FOLDER = Path(__file__).parents[3] / "experiments"
+FOLDER = Path(__file__).parents[2] / "experiments"
 FILES = sorted(FOLDER.glob("*.toml"))
 #: Kinds that `all.toml` does not name, and why.
 LEFT_OUT = {

@@ -13,7 +13,7 @@ from dptext.text.records import Record, Release
 from dptext.text.samples import sample_records
 from scripts import load_script
 
-EXPERIMENTS = Path(__file__).parents[3] / "experiments"
+EXPERIMENTS = Path(__file__).parents[2] / "experiments"
 
 
 def load(folder, name):

@@ -8,7 +8,7 @@ import pytest
 
 from scripts import load_script
 
-FOLDER = Path(__file__).parents[3] / "experiments" / "deep_candidate"
+FOLDER = Path(__file__).parents[2] / "experiments" / "deep_candidate"
 
 
 @pytest.fixture(scope="module")

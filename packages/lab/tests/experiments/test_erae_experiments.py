@@ -8,7 +8,7 @@ from types import ModuleType
 
 import pytest
 
-FOLDER = Path(__file__).parents[3] / "experiments" / "erae"
+FOLDER = Path(__file__).parents[2] / "experiments" / "erae"
 
 
 @pytest.fixture
