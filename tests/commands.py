@@ -155,10 +155,12 @@ if __name__ == "__main__":
     import typer.main
 
     from dptext.cli.app import app, main
-    from dptext.registry import MECHANISMS, WAYS
+    from dptext.registry import SPECS, SYNTHESES
 
-    for name in (*LOADED, *(f"dptext.{each.partition(':')[0]}" for each in (*MECHANISMS.values(), *WAYS.values()))):
+    for name in LOADED:
         importlib.import_module(name)
+    for kinds in (SPECS, SYNTHESES):
+        kinds.usable()  # imports the class of each kind
     typer.main.get_command = functools.cache(typer.main.get_command)  # it takes longer than many commands
     top = typer.main.get_command(app)
     for name in ("check", "explain", "fit", "init", "mechanisms", "privatize", "recommend", "report", "synthesize"):

@@ -14,7 +14,7 @@ LABELS = ("red", "green")
 #: Put before everything that a worker imports: the rate of random_replacement chooses the fault.
 FAULTS = """
 import os, signal, time
-from dptext.mechanisms.words import baselines as module
+from dptext_lab.baselines import words as module
 
 kept = module.RandomReplacementMechanism.privatize
 

@@ -9,7 +9,14 @@ import pytest
 
 
 def load_script(name: str, path: Path) -> ModuleType:
-    """The module that the file makes, known under the name, as its dataclasses look it up."""
+    """The module that the file makes, known under the name, as its dataclasses look it up.
+
+    Scripts of several folders have one name, such as grid: those of other folders are forgotten before.
+    """
+    for other in path.parent.glob("*.py"):
+        known = sys.modules.get(other.stem)
+        if known is not None and Path(known.__file__ or "").parent != path.parent:
+            del sys.modules[other.stem]
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None

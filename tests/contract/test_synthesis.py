@@ -38,8 +38,8 @@ def fitted() -> Iterator[dict[str, Fitted]]:
     """Each spec with its pool; those that write have a tiny model."""
     pytest.importorskip("numba")
     with pytest.MonkeyPatch.context() as patch:
-        for way in ("prediction", "steering"):
-            patch.setattr(f"dptext.synthesis.{way}.load_language_model", lambda _: tiny_language.model())
+        for module in ("dptext_lab.baselines.prediction", "dptext.synthesis.steering"):
+            patch.setattr(f"{module}.load_language_model", lambda _: tiny_language.model())
         yield {repr(spec): spec.fit(public=POOL) for spec in SPECS}
 
 
@@ -317,18 +317,22 @@ def private_lines(known: np.ndarray) -> np.ndarray:
     ("where", "defect", "message"),
     [
         (
-            "sampling.hub.Nudged.steps",
+            "dptext.sampling.hub.Nudged.steps",
             lambda real: lambda *given: 2 * real(*given),
             "moves choices by their cost",
         ),
-        ("synthesis.prediction.reach_of", lambda real: lambda rho, _, **how: real(rho, 1, **how), "their cost at most"),
         (
-            "synthesis.prediction.reach_of",
+            "dptext_lab.baselines.prediction.reach_of",
+            lambda real: lambda rho, _, **how: real(rho, 1, **how),
+            "their cost at most",
+        ),
+        (
+            "dptext_lab.baselines.prediction.reach_of",
             lambda real: lambda rho, n, **_: 2 * real(rho, n, replaced=False),
             "their cost at most",
         ),
         (
-            "language.llama.log_probabilities",
+            "dptext.language.llama.log_probabilities",
             lambda real: lambda logits: private_lines(real(logits)),
             "public text",
         ),
@@ -338,7 +342,7 @@ def private_lines(known: np.ndarray) -> np.ndarray:
 def test_a_defect_in_private_prediction_is_caught(
     spec: Prediction, where: str, defect: Any, message: str, fitted: dict[str, Fitted], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path, _, name = f"dptext.{where}".rpartition(".")
+    path, _, name = where.rpartition(".")
     owner = pkgutil.resolve_name(path)
     monkeypatch.setattr(owner, name, defect(getattr(owner, name)))
     with pytest.raises(ContractError, match=message):

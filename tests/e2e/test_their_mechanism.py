@@ -10,6 +10,7 @@ import pytest
 
 from commands import Interpreter
 from compared import as_toml, experiment, write_texts
+from dptext.doors import OWN
 from dptext.errors import ConfigError
 from dptext.mechanism import Answers
 from dptext.mechanisms.words.word_metric import WordMetric
@@ -27,6 +28,11 @@ Command = Callable[..., str]
 def block(language: str, number: int) -> str:
     """A block of code that the page shows."""
     return PAGE.split(f"```{language}\n")[number].partition("```")[0]
+
+
+def kinds(*theirs: str) -> list[str]:
+    """The mechanisms in their order: of the library, then of packages by name, which are the laboratory and others."""
+    return [*MECHANISMS, *sorted([*OWN["dptext.mechanisms"], *theirs])]
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +85,7 @@ def test_the_contract_of_the_page_holds(installed: Path, folder: Path) -> None:
 
 def test_mechanisms_lists_it(dptext: Command) -> None:
     rows = {row["kind"]: row for row in json.loads(dptext("mechanisms --json"))}
-    assert list(rows) == [*MECHANISMS, "headline"]
+    assert list(rows) == kinds("headline")
     theirs = rows["headline"]
     assert theirs["summary"] == "One of `size` public headlines in the place of a private text."
     assert theirs["guarantee"].startswith("Unit document, replace one, pure epsilon")
@@ -181,7 +187,7 @@ def test_a_package_takes_no_place_of_ours(packages: Path) -> None:
     write_package(packages, "usurper", "word_metric", "raise AssertionError('imported')")
     specs = mechanisms()
     assert specs["word_metric"] is WordMetric
-    assert list(specs) == [*MECHANISMS]
+    assert list(specs) == kinds()
     assert "usurper" not in sys.modules
 
 
@@ -196,7 +202,7 @@ class Theirs(TopicReport):
 """
     write_package(packages, "proverbs", "mottos", code, group="dptext.syntheses")
     ways = syntheses()
-    assert list(ways) == [*WAYS, "mottos"]
+    assert list(ways) == [*WAYS, *sorted([*OWN["dptext.syntheses"], "mottos"])]
     (spec, *_) = ways["mottos"].tiny()
     assert (spec.kind, spec.traits.answers) == ("mottos", Answers.CORPUS)
     assert "mottos" not in mechanisms()
@@ -204,7 +210,7 @@ class Theirs(TopicReport):
 
 def test_a_package_of_neither_species_takes_a_name_of_the_other(packages: Path) -> None:
     write_package(packages, "usurper", "votes", "raise AssertionError('imported')")
-    assert list(mechanisms()) == [*MECHANISMS]
+    assert list(mechanisms()) == kinds()
 
 
 SPEC = """
@@ -236,7 +242,7 @@ def test_a_package_that_cannot_be_used_is_named(packages: Path, code: str, said:
     specs, told = mechanisms(), []
     with pytest.raises(ConfigError, match=f"{name}.*{said}"):
         specs["shuffle"]
-    assert list(specs.usable(told.append)) == [*MECHANISMS]
+    assert list(specs.usable(told.append)) == kinds()
     assert [name in line for line in told] == [True]
     assert "shuffle" in specs  # it is installed
 
@@ -246,7 +252,7 @@ def test_commands_for_other_mechanisms_go_on_beside_a_broken_package(tmp_path: P
     write_package(tmp_path, "broken", "shuffle", "raise RuntimeError('out of order')")
     start = "from dptext.cli.app import main; main()"
     listed = run(["-c", start, "mechanisms", "--json"], tmp_path, tmp_path, installed)
-    assert [row["kind"] for row in json.loads(listed.stdout)] == [*MECHANISMS, "headline"]
+    assert [row["kind"] for row in json.loads(listed.stdout)] == kinds("headline")
     assert "'shuffle' of the package broken cannot be imported" in listed.stderr
     refused = run(["-c", start, "explain", "--mechanism", "shuffle"], tmp_path, tmp_path, installed)
     assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)

@@ -24,6 +24,7 @@ import numpy as np
 import pytest
 
 import dptext as dp
+from dptext import registry
 from dptext.mechanism import settings
 from dptext.privacy.events import event_to_dict
 from dptext.sampling import discrete
@@ -48,12 +49,8 @@ def offers(module: Any, name: str) -> bool:
         return True
 
 
-_PAID = ("Ledger", "Payment")  # these need the extra `[ledger]`
-SPECS = {
-    _kind(cls): cls
-    for cls in (getattr(dp, name) for name in dir(dp) if name not in _PAID)
-    if hasattr(cls, "tiny") and hasattr(cls, "load")
-}  # a synthesis is not saved
+#: The mechanisms of all three packages, by the names of their classes. A synthesis is not saved.
+SPECS = dict(sorted(registry.SPECS.items(), key=lambda item: item[1].__name__))
 
 
 # ------------------------------------------------------------------------------------------------- settings

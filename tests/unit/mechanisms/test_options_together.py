@@ -114,8 +114,8 @@ def quick(one_thread: None) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch, PublicVectors().learning():
         for name in TAUGHT:
             patch.setattr(importlib.import_module(name), "common_words", lambda: ["doctor", "zebra"])
-        for name in ("prediction", "steering"):
-            patch.setattr(f"dptext.synthesis.{name}.load_language_model", lambda _: tiny_language.model())
+        for module in ("dptext_lab.baselines.prediction", "dptext.synthesis.steering"):
+            patch.setattr(f"{module}.load_language_model", lambda _: tiny_language.model())
         yield
 
 

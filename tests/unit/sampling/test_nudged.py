@@ -17,7 +17,7 @@ from scipy.stats import chisquare
 from dptext.errors import ConfigError
 from dptext.sampling import hub
 from dptext.sampling.discrete import LIMB_BITS
-from dptext.sampling.hub import STEPS, Nudged, reach_of
+from dptext.sampling.hub import UNIT_STEPS, Nudged, reach_of
 from dptext.sampling.randomness import seeded
 from dptext.sampling.weights import integer_weights, relative
 
@@ -54,7 +54,7 @@ def test_no_unit_moves_a_choice_by_more_than_its_reach(seed: int, reach: float) 
     rng = np.random.default_rng(seed)
     choice = Nudged(reach, clip=1.5, temperature=0.7)
     public = log_p(rng, 1)
-    others = rng.integers(-5 * STEPS, 5 * STEPS, (1, OPTIONS))
+    others = rng.integers(-5 * UNIT_STEPS, 5 * UNIT_STEPS, (1, OPTIONS))
     added, other = extreme(choice, rng, public), extreme(choice, rng, public)
     assert log_range(choice, others + added, others, public) <= 2 * reach
     assert log_range(choice, others + added, others + other, public) <= 4 * reach
@@ -71,7 +71,7 @@ def test_no_crowd_makes_floats_round_by_more_than_is_paid_for(cut: bool, monkeyp
     for units, reach in itertools.product((10**6, 10**9, 10**12), (0.03, 3.0)):
         choice = Nudged(reach, clip=1.5)
         for _ in range(5):
-            others = units * STEPS // 3 + rng.integers(-5 * STEPS, 5 * STEPS, (1, OPTIONS))
+            others = units * UNIT_STEPS // 3 + rng.integers(-5 * UNIT_STEPS, 5 * UNIT_STEPS, (1, OPTIONS))
             broken += log_range(choice, others + extreme(choice, rng, public), others, public) > 2 * reach
     assert broken == 0 if cut else broken > 15
 
@@ -98,13 +98,15 @@ def test_what_is_not_finite_says_nothing(bad: float) -> None:
 def test_steps_are_rounded_toward_nothing_and_clipped() -> None:
     choice = Nudged(0.1, clip=2.0)
     apart = np.array([[5.0, -5.0, 1.0, -1.0, 1.9999999999, 2e-7, -2e-7]])
-    assert choice.steps(apart, np.zeros((1, 7))).tolist() == [[STEPS, -STEPS, STEPS // 2, -STEPS // 2, STEPS - 1, 0, 0]]
+    assert choice.steps(apart, np.zeros((1, 7))).tolist() == [
+        [UNIT_STEPS, -UNIT_STEPS, UNIT_STEPS // 2, -UNIT_STEPS // 2, UNIT_STEPS - 1, 0, 0]
+    ]
 
 
 def test_draws_have_the_distribution_that_is_stated() -> None:
     rng = np.random.default_rng(3)
     choice, public = Nudged(0.4, clip=1.0, temperature=0.8), log_p(np.random.default_rng(30), 1).clip(-6)
-    total = rng.integers(-4 * STEPS, 4 * STEPS, (1, OPTIONS))
+    total = rng.integers(-4 * UNIT_STEPS, 4 * UNIT_STEPS, (1, OPTIONS))
     n = 20_000
     drawn = choice.choose(np.repeat(total, n, axis=0), np.repeat(public, n, axis=0), seeded(4))
     counts = np.bincount(drawn, minlength=OPTIONS)
@@ -131,9 +133,9 @@ def test_renyi_divergences_stay_below_rho() -> None:
     worst = 0.0
     for trial in range(400):
         public = log_p(rng, 1) if trial % 2 else np.log(np.array([[1 - 49e-4, *([1e-4] * 49)]]))
-        others = rng.integers(-2 * STEPS, 2 * STEPS, (1, OPTIONS))
+        others = rng.integers(-2 * UNIT_STEPS, 2 * UNIT_STEPS, (1, OPTIONS))
         signs = rng.choice([-1, 1], OPTIONS, p=[share := rng.uniform(), 1 - share])
-        p, q = (choice.distribution(total, public)[0] for total in (others + signs * STEPS, others))
+        p, q = (choice.distribution(total, public)[0] for total in (others + signs * UNIT_STEPS, others))
         for alpha in (1.01, 2.0, 8.0, 64.0):
             for one, two in ((p, q), (q, p)):
                 found = float(logsumexp(alpha * np.log(one) + (1 - alpha) * np.log(two))) / (alpha - 1)

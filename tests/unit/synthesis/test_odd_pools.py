@@ -95,8 +95,8 @@ def writing() -> Iterator[None]:
     """Those that write have a tiny model, and pupils of an encoder few common words."""
     pytest.importorskip("numba")
     with pytest.MonkeyPatch.context() as patch, PublicVectors().learning():
-        for way in ("prediction", "steering"):
-            patch.setattr(f"dptext.synthesis.{way}.load_language_model", lambda _: tiny_language.model())
+        for module in ("dptext_lab.baselines.prediction", "dptext.synthesis.steering"):
+            patch.setattr(f"{module}.load_language_model", lambda _: tiny_language.model())
         patch.setattr(space, "common_words", lambda: ["doctor", "zebra"])
         yield
 

@@ -110,7 +110,7 @@ def test_without_its_corpora_an_experiment_names_their_folder(
 def test_every_experiment_begins_with_what_it_is_and_how_it_is_run(path: Path) -> None:
     head = path.read_text("utf-8").partition("\nname = ")[0]
     assert all(line.startswith("#") for line in head.splitlines() if line)
-    assert f"dptext compare experiments/{path.name} --out build/{path.stem}" in head
+    assert f"dptext compare packages/lab/experiments/{path.name} --out build/{path.stem}" in head
     if path.stem in {"all", *SOURCES}:
         assert "differs" in head
         assert re.search(r"# Cost: .*\b(hours?|minutes?)\b", head)
