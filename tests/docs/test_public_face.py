@@ -40,6 +40,9 @@ def test_the_public_names_are_few_and_each_is_explained() -> None:
         if name != "__version__" and not own_words(getattr(package, name))
     ]
     assert undocumented == []
+    page = (ROOT / "docs" / "reference" / "api" / "index.md").read_text("utf-8")
+    tables = [re.findall(r"`(\w+)`", "".join(re.findall(r"^\|.*\n", part, re.M))) for part in page.split("dptext_lab")]
+    assert [sorted(names) for names in tables] == [dptext.__all__, dptext_lab.__all__]
 
 
 def own_words(found: object) -> str:
