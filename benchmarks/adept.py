@@ -23,9 +23,10 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from dptext import Adept, Record, sample_records
+from dptext import Record, sample_records
 from dptext.sampling.clipping import clip
 from dptext.sampling.randomness import secure
+from dptext_lab import Adept
 from dptext_lab.adept.net.codebook import write_codebook
 from dptext_lab.adept.net.decoding import Decoding
 from dptext_lab.adept.net.model import AnnotatedModel

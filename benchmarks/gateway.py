@@ -34,6 +34,7 @@ from dptext_gateway.client import privatize
 from dptext_gateway.keys import Keys
 from dptext_gateway.settings import Secret
 from dptext_gateway.store import Store
+from dptext_lab import Adept
 
 LEAST = 0.9
 MOST = 1.05  # memory at the end of a soak, beside that after a tenth of it
@@ -47,7 +48,7 @@ def fitted(name: str) -> Mechanism[str]:
         return dp.fit(dp.LabelOnly(epsilon=1.0, labels=("health", "leisure", "money", "travel")), pool)
     if name == "candidates":
         return dp.fit(dp.Candidates(epsilon=10.0, ranker="sentence"), pool, seed=0)
-    return dp.fit(dp.Adept(epsilon=10.0, epochs=1), pool, seed=0)
+    return dp.fit(Adept(epsilon=10.0, epochs=1), pool, seed=0)
 
 
 def texts_once(n: int) -> list[dp.Record]:

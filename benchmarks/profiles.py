@@ -24,7 +24,7 @@ import numpy as np
 import dptext.runs.files
 from _timing import seconds
 from adept import corpus
-from dptext import Adept, Candidates, WordMetric
+from dptext import Candidates, WordMetric
 from dptext.embeddings.nearest import NearestWords
 from dptext.embeddings.sentence_encoder import SentenceEncoder
 from dptext.kernels.linear import best_there_is
@@ -36,6 +36,7 @@ from dptext.sampling.float_noise import MetricNoise
 from dptext.sampling.privunit import PrivUnit
 from dptext.sampling.top_k import TopKRandomizedResponse
 from dptext.text.writers import _AppendingWriter
+from dptext_lab import Adept
 from dptext_lab.adept import net as adept
 from dptext_lab.adept.net.model import AnnotatedModel
 from sentence_encoder import PRODUCTS, products

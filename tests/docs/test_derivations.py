@@ -3,7 +3,8 @@
 import re
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+from trees import ROOT, below, sources
+
 PAGE = (ROOT / "docs" / "reference" / "derivations.md").read_text("utf-8")
 SECTIONS = re.findall(r"^### (.+)$", PAGE, re.MULTILINE)
 #: The parts that every section has. The estimators of divergence have one claim each, under their own names.
@@ -25,19 +26,14 @@ def test_citations_are_read() -> None:
 
 
 def test_what_is_cited_is_what_the_page_has() -> None:
-    sources = {
-        path: path.read_text("utf-8")
-        for folder in ("src", "tests", "benchmarks", "experiments")
-        for path in sorted((ROOT / folder).rglob("*.py"))
-        if path != Path(__file__)
-    }
-    by_file = {path.relative_to(ROOT).as_posix(): cited(source) for path, source in sources.items()}
+    files = {**sources(), **below("tests", "benchmarks", "experiments")}
+    by_file = {path: cited(source) for path, source in files.items() if ROOT / path != Path(__file__)}
     names = {name for found in by_file.values() for name in found}
     assert {name: found for name, found in by_file.items() if not set(found) <= set(SECTIONS)} == {}
     assert names == set(SECTIONS)
     assert len(names) > 20
     assert sum(map(len, by_file.values())) > 50
-    assert {path for path, source in sources.items() if re.search(r"\bMATHS \d", source)} == set()
+    assert {path for path in by_file if re.search(r"\bMATHS \d", files[path])} == set()
 
 
 def test_a_section_states_proves_and_names_its_source() -> None:

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from trees import ROOT, below
+
 #: Scripts that change a name or read a private one, and why; and the page that says so, where results depend on it.
 STATED: dict[str, tuple[str, str]] = {
     "packages/lab/experiments/synthesis_attack.py": (
@@ -88,8 +89,7 @@ def test_a_replacement_is_seen(source: str) -> None:
 
 
 def test_what_is_replaced_is_stated() -> None:
-    scripts = [path for folder in ("experiments", "benchmarks") for path in sorted((ROOT / folder).rglob("*.py"))]
-    found = {path.relative_to(ROOT).as_posix(): replaced(path.read_text("utf-8")) for path in scripts}
+    found = {name: replaced(source) for name, source in below("experiments", "benchmarks").items()}
     assert {name: what for name, what in found.items() if what and name not in STATED} == {}
     assert [name for name in STATED if not found.get(name)] == []  # nothing stands here that is gone
     for name, (_, page) in STATED.items():
@@ -136,5 +136,4 @@ def test_a_private_name_that_a_test_sets_is_seen(source: str) -> None:
 
 
 def test_tests_set_public_names_alone() -> None:
-    tests = {path.relative_to(ROOT).as_posix(): path.read_text("utf-8") for path in (ROOT / "tests").rglob("*.py")}
-    assert {name for name, source in tests.items() if privately_set(source)} == NO_OTHER_DOOR.keys()
+    assert {name for name, source in below("tests").items() if privately_set(source)} == NO_OTHER_DOOR.keys()

@@ -5,12 +5,14 @@ from __future__ import annotations
 import ast
 from collections import defaultdict
 from collections.abc import Mapping
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-SOURCES = {str(path.relative_to(ROOT)): path.read_text("utf-8") for path in sorted((ROOT / "src").rglob("*.py"))}
+from trees import TREES, sources
+
+SOURCES = sources()
+#: The names of the three packages.
+OURS = {tree.name for tree in TREES}
 
 
 def doubled(sources: Mapping[str, str]) -> dict[str, list[str]]:
@@ -24,14 +26,19 @@ def doubled(sources: Mapping[str, str]) -> dict[str, list[str]]:
 
 
 def renamed(source: str) -> list[str]:
-    """The imports of dptext under another name. `from a import b as b` publishes a name and renames nothing."""
+    """The imports of what is ours under another name. `from a import b as b` publishes a name and renames nothing."""
     return [
         ast.unparse(node)
         for node in ast.walk(ast.parse(source))
-        if (isinstance(node, ast.ImportFrom) and (node.level or (node.module or "").partition(".")[0] == "dptext"))
-        or (isinstance(node, ast.Import) and any(each.name.partition(".")[0] == "dptext" for each in node.names))
+        if (isinstance(node, ast.ImportFrom) and (node.level or (node.module or "").partition(".")[0] in OURS))
+        or (isinstance(node, ast.Import) and any(each.name.partition(".")[0] in OURS for each in node.names))
         if any(each.asname not in (None, each.name) for each in node.names)
     ]
+
+
+def test_the_sources_are_of_three_packages() -> None:
+    assert {tree.name for tree in TREES for path in SOURCES if f"/{tree.name}/" in path} == OURS
+    assert len(OURS) == 3
 
 
 def test_each_class_name_stands_once() -> None:
@@ -49,7 +56,13 @@ def test_no_import_renames_what_is_ours() -> None:
 
 @pytest.mark.parametrize(
     "faulty",
-    ["from dptext.ledger import statements as rows", "import dptext.types as own", "from .types import Json as Data"],
+    [
+        "from dptext.ledger import statements as rows",
+        "import dptext.types as own",
+        "from .types import Json as Data",
+        "from dptext_lab import figures as report",
+        "import dptext_gateway.keys as own",
+    ],
 )
 def test_an_import_that_renames_is_found(faulty: str) -> None:
     assert renamed(faulty) == [faulty]

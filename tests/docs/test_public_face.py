@@ -6,32 +6,101 @@ import re
 import subprocess
 import sys
 import tomllib
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
 import dptext
-from dptext.registry import SPECS
+import dptext_lab
+from dptext.registry import MECHANISMS, SPECS, SYNTHESES, WAYS
+from trees import ROOT, TREES
 
-ROOT = Path(__file__).parents[2]
+DECISION = (ROOT / "docs" / "decisions" / "0022-packages.md").read_text("utf-8")
+#: The most public names that the library has.
+MOST = 45
 
 
-def test_exported_names_exist_and_are_sorted() -> None:
-    assert dptext.__all__ == sorted(dptext.__all__)
-    for name in dptext.__all__:
-        assert getattr(dptext, name) is not None
-    assert dir(dptext) == dptext.__all__
+@pytest.mark.parametrize("package", [dptext, dptext_lab])
+def test_exported_names_exist_and_are_sorted(package: ModuleType) -> None:
+    assert package.__all__ == sorted(package.__all__)
+    for name in package.__all__:
+        assert getattr(package, name) is not None
+    assert dir(package) == package.__all__
+
+
+def test_the_public_names_are_few_and_each_is_explained() -> None:
     assert callable(dptext.privatize)
+    assert 40 < len(dptext.__all__) <= MOST
+    undocumented = [
+        f"{package.__name__}.{name}"
+        for package in (dptext, dptext_lab)
+        for name in package.__all__
+        if name != "__version__" and not own_words(getattr(package, name))
+    ]
+    assert undocumented == []
+    page = (ROOT / "docs" / "reference" / "api" / "index.md").read_text("utf-8")
+    tables = [re.findall(r"`(\w+)`", "".join(re.findall(r"^\|.*\n", part, re.M))) for part in page.split("dptext_lab")]
+    assert [sorted(names) for names in tables] == [dptext.__all__, dptext_lab.__all__]
 
 
-def test_all_names_every_mechanism() -> None:
-    assert {cls.__name__ for cls in SPECS.values()} <= set(dptext.__all__)
+def own_words(found: object) -> str:
+    """The docstring of a thing; empty if it has none, or only what `dataclass` writes: a call of the class."""
+    words = found.__doc__ or ""
+    return "" if words.startswith(f"{getattr(found, '__name__', '')}(") else words
 
 
-@pytest.mark.parametrize("name", ["compare.report", "utility"])
+def test_what_is_not_explained_is_found() -> None:
+    @dataclass
+    class Bare:
+        size: int
+
+    class Below(dptext.Plan): ...
+
+    assert [own_words(each) for each in (Bare, Below, lambda: None)] == [""] * 3
+    assert own_words(dptext.Plan)
+
+
+def test_the_decision_lists_the_names_that_stay() -> None:
+    stay, _, left = DECISION.partition("### Names that stay")[2].partition("### Names that left")
+    assert sorted(re.findall(r"`(\w+)`", stay)) == dptext.__all__
+    rows = re.findall(r"^\| (`.+`) \| `([\w.]+)` \|$", left, re.MULTILINE)
+    places = {name: place for names, place in rows for name in re.findall(r"`(\w+)`", names)}
+    assert len(places) > 20
+    assert places.keys().isdisjoint(dptext.__all__)
+    for name, place in places.items():
+        try:
+            found = importlib.import_module(f"{place}.{name}")
+        except ModuleNotFoundError:
+            found = getattr(importlib.import_module(place), name)
+        assert found is not None
+    assert {name for name, place in places.items() if place == "dptext_lab"} <= {*dptext_lab.__all__}
+
+
+@pytest.mark.parametrize(
+    ("package", "own", "brought"),
+    [(dptext, {*MECHANISMS, *WAYS}, False), (dptext_lab, {*SPECS, *SYNTHESES} - {*MECHANISMS, *WAYS}, True)],
+    ids=["library", "laboratory"],
+)
+def test_each_kind_is_a_public_name_of_its_package(package: ModuleType, own: set[str], brought: bool) -> None:
+    """`dptext` gives the kinds of the laboratory, too, but lists only its own."""
+    kinds = {**SPECS, **SYNTHESES}
+    names = {kinds[kind].__name__: kinds[kind] for kind in own}
+    assert len(names) == len(own) > 10
+    assert names.keys() <= {*package.__all__}
+    for name, cls in names.items():
+        assert getattr(package, name) is getattr(dptext, name) is cls
+        assert (name not in dptext.__all__) == brought
+
+
+def test_a_kind_of_the_laboratory_is_one_class_behind_both_names() -> None:
+    assert dptext.Adept is dptext_lab.Adept
+
+
+@pytest.mark.parametrize("name", ["dptext_lab.compare.report", "dptext.utility"])
 def test_packages_export_what_they_import(name: str) -> None:
-    package = importlib.import_module(f"dptext.{name}")
+    package = importlib.import_module(name)
     submodules = {module.name for module in pkgutil.iter_modules(package.__path__)}
     there = {
         key
@@ -43,16 +112,15 @@ def test_packages_export_what_they_import(name: str) -> None:
 
 def test_modules_that_export_have_what_they_name() -> None:
     found = 0
-    for path in sorted((ROOT / "src" / "dptext").rglob("*.py")):
-        if "__all__ = [" not in path.read_text("utf-8") or path.parent.name == "dptext":
-            continue
-        name = ".".join(path.relative_to(ROOT / "src").with_suffix("").parts).removesuffix(".__init__")
-        if "neural" in name:
-            pytest.importorskip("torch")
-        module = importlib.import_module(name)
-        assert len(set(module.__all__)) == len(module.__all__), name
-        assert all(hasattr(module, each) for each in module.__all__), name
-        found += 1
+    for tree in TREES:
+        for path in sorted(tree.rglob("*.py")):
+            if "__all__ = [" not in path.read_text("utf-8") or path.parent.name == "dptext":
+                continue
+            name = ".".join(path.relative_to(tree.parent).with_suffix("").parts).removesuffix(".__init__")
+            module = importlib.import_module(name)
+            assert len(set(module.__all__)) == len(module.__all__), name
+            assert all(hasattr(module, each) for each in module.__all__), name
+            found += 1
     assert found > 5
 
 

@@ -12,6 +12,7 @@ import pytest
 import dptext as dp
 from dptext.cli.terminal import finishing, listen
 from dptext.errors import ConfigError
+from dptext.privacy.guarantee import Trust
 from dptext.runs import states, unpublished
 from dptext.runs.certificate import certificate_path
 from dptext.runs.plan import Plan
@@ -29,7 +30,7 @@ from dptext.text.records import records_digest
 TEXTS = [record.text for record in dp.sample_records(60, seed=1)]
 POOL = dp.sample_records(120, seed=2)
 TOPICS = {"kind": "topics", "encoder": "glove", "words": 8, "topics": 4, "dim": 8, "epsilon": 2}
-LIMIT = dp.Guarantee(20.0, 1e-5, dp.Unit.DOCUMENT, dp.Relation.ADD_OR_REMOVE_ONE, trust=dp.Trust.CENTRAL)
+LIMIT = dp.Guarantee(20.0, 1e-5, dp.Unit.DOCUMENT, dp.Relation.ADD_OR_REMOVE_ONE, trust=Trust.CENTRAL)
 #: Where a run dies: a function of the module or of a class, and how many times it is called before.
 STEPS: dict[str, tuple[Any, str, int]] = {
     "before the charge": (Private, "kept", 0),

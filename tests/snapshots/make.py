@@ -24,7 +24,9 @@ from snapshot_cases import HERE, LABELS, PUBLIC, ROWS, RUNS, SPECS, TABLE, Run, 
 
 import dptext as dp
 from dptext.ledger.entries import Request
+from dptext.privacy.guarantee import Trust
 from dptext.runs.certificate import certificate_path
+from dptext.runs.specs import spec_from_settings
 from dptext.text.records import Fields
 
 
@@ -64,7 +66,7 @@ def models() -> None:
             Path(kind).mkdir()
             for name, values in cases.models(kind).items():
                 try:
-                    mechanism = dp.spec_from_settings(values).fit(public=PUBLIC, seed=0)
+                    mechanism = spec_from_settings(values).fit(public=PUBLIC, seed=0)
                 except dp.errors.MissingExtraError as error:
                     print(f"left out: {error}")
                     continue
@@ -116,7 +118,7 @@ def certificates() -> str:
         for kind, model, path in _saved(folder / "models"):
             mechanism = dp.load_model(path)
             spec = mechanism.spec
-            whole = dp.Unit.DOCUMENT in spec.units and spec.guarantee().trust is dp.Trust.LOCAL
+            whole = dp.Unit.DOCUMENT in spec.units and spec.guarantee().trust is Trust.LOCAL
             run(mechanism, f"{kind}_{model}.jsonl", table if whole else text)
             if (kind, model) == ("label_only", "0"):
                 run(mechanism, "seeded.csv", table, randomness=dp.randomness.seeded(3))
@@ -203,11 +205,11 @@ def ledgers() -> str:
             {"kind": "syntf", "epsilon": 0.2, "n_terms": 5},
             {"kind": "deep_candidate", "epsilon": 0.1, "max_sentences": 5},
         ):
-            spec = dp.spec_from_settings(values)
+            spec = spec_from_settings(values)
             asked = dp.Payment(ledger, "texts").due(spec, randomness=dp.randomness.secure()).request
             ledger.charge("texts", asked, key=spec.kind)
         ledger.settle("texts", "label_only", "ab" * 32)
-        gaussian = dp.spec_from_settings({"kind": "adept", "epsilon": 1.0, "noise": "gaussian", "delta": 1e-6})
+        gaussian = spec_from_settings({"kind": "adept", "epsilon": 1.0, "noise": "gaussian", "delta": 1e-6})
         for key, subjects in (("first", ["Anna", "Bert", "Anna"]), ("second", ["bert ", "Carl"]), ("third", None)):
             names = Fields(author="who", subject=None if subjects is None else "who")
             asked = (

@@ -24,9 +24,10 @@ import numpy as np
 import pytest
 
 import dptext as dp
-from dptext import registry
 from dptext.mechanism import settings
 from dptext.privacy.events import event_to_dict
+from dptext.registry import SPECS as KINDS
+from dptext.runs.specs import spec_from_settings
 from dptext.sampling import discrete
 
 HERE = Path(__file__).parent
@@ -37,10 +38,6 @@ DELTAS = (0.0, 1e-6)
 Settings = dict[str, Any]
 
 
-def _kind(cls: type) -> str:
-    return next(str(field.default) for field in fields(cls) if field.name == "kind")
-
-
 def offers(module: Any, name: str) -> bool:
     """Whether a module has a name, also where what it stands for needs a package that is not installed."""
     try:
@@ -49,8 +46,11 @@ def offers(module: Any, name: str) -> bool:
         return True
 
 
-#: The mechanisms of all three packages, by the names of their classes. A synthesis is not saved.
-SPECS = dict(sorted(registry.SPECS.items(), key=lambda item: item[1].__name__))
+SPECS = {
+    kind: cls
+    for kind, cls in sorted(KINDS.items(), key=lambda each: each[1].__name__)
+    if hasattr(cls, "tiny") and hasattr(cls, "load")
+}  # a synthesis is not saved
 
 
 # ------------------------------------------------------------------------------------------------- settings
@@ -274,7 +274,7 @@ def _tried(told: Callable[[], Any]) -> tuple[Any, str | None]:
 @functools.cache
 def _stated(text: str) -> tuple[Settings, dict[str, str]]:
     values = json.loads(text)
-    spec, message = _tried(lambda: dp.spec_from_settings(values))
+    spec, message = _tried(lambda: spec_from_settings(values))
     if message is not None:
         return {"settings": values, "refused": spec}, {"refused": message}
     facts: Settings = {"settings": values, "units": [str(unit) for unit in spec.units]}
@@ -313,7 +313,7 @@ def prose_digest(values: Settings) -> str:
 
 def calibrated(values: Settings) -> Any:
     """The settings that cost at most 1.5, or the class of the refusal."""
-    return _tried(lambda: json.loads(json.dumps(settings(dp.spec_from_settings(values).calibrate(1.5, delta=1e-6)))))[0]
+    return _tried(lambda: json.loads(json.dumps(settings(spec_from_settings(values).calibrate(1.5, delta=1e-6)))))[0]
 
 
 def numbers(values: Any) -> set[float]:
@@ -466,24 +466,30 @@ def _versions(*names: str) -> Iterator[tuple[str, str]]:
 # --------------------------------------------------------------------------------------------- public names
 
 MODULES = (
-    "accounting", "randomness", "curves", "bounds", "privunit", "published", "audits", "utility", "report", "testing",
-    "errors", "sampling.clipping", "sampling.discrete", "sampling.exponential", "sampling.float_noise",
-    "sampling.grid_noise", "sampling.top_k", "sampling.weights",
+    "accounting", "randomness", "privacy.curves", "audits.bounds", "audits", "utility", "testing", "errors",
+    "sampling.clipping", "sampling.discrete", "sampling.exponential", "sampling.float_noise", "sampling.grid_noise",
+    "sampling.privunit", "sampling.top_k", "sampling.weights",
+    "dptext_lab", "dptext_lab.adept.published_noise", "dptext_lab.figures",
 )  # fmt: skip
 
 
 def public_module(name: str) -> ModuleType:
-    """The module that users reach under this name."""
+    """The module that users reach under this name: an attribute of dptext, a module of it or of the laboratory."""
+    if name.startswith("dptext_lab"):
+        return importlib.import_module(name)
     found = importlib.import_module(f"dptext.{name}") if "." in name else getattr(dp, name)
     assert isinstance(found, ModuleType)
     return found
 
 
 def public_names(module: str) -> list[str]:
-    """What a public module offers: its `__all__`, or what is assigned and defined in its file but aliases of types."""
+    """What a public module offers: its `__all__`, or what is assigned and defined in its file but aliases of types.
+
+    The names of `dptext.audits` are also those that the laboratory brings there.
+    """
     found = public_module(module)
     if hasattr(found, "__all__"):
-        return sorted(found.__all__)
+        return sorted({*found.__all__, *getattr(found, "AUDITS", ())})
     defined: set[str] = set()
     for node in ast.parse(Path(found.__file__).read_text("utf-8")).body:
         match node:

@@ -25,6 +25,7 @@ import snapshot_cases as cases
 import dptext as dp
 from dptext.cli.explain import explain_certificate
 from dptext.runs.certificate import certificate_path
+from dptext.runs.specs import spec_from_settings
 
 CERTIFICATES = json.loads((cases.HERE / "certificates.json").read_text("utf-8"))
 LEDGERS = json.loads((cases.HERE / "ledgers.json").read_text("utf-8"))
@@ -45,7 +46,7 @@ def test_saved_models_load(kind: str, unpacked: Unpacked) -> None:
         written = json.loads((folder / "model.json").read_bytes())
         mechanism = cases.loaded(folder)
         assert dict(mechanism.digests) == written["digests"]
-        assert mechanism.spec == dp.spec_from_settings(written["settings"])
+        assert mechanism.spec == spec_from_settings(written["settings"])
         released = dp.privatize(cases.RECORDS, mechanism, without_guarantee=True)
         assert [each.id for each in released] == [each.id for each in cases.RECORDS]
 
@@ -263,7 +264,7 @@ def test_a_ledger_says_what_it_said_and_goes_on(name: str, opened: Callable[[str
     assert cases.difference(cases.told(ledger), kept, cases.numbers(kept)) is None
     for account in ledger.accounts():
         before = ledger.balance(account.name)
-        event = dp.spec_from_settings({"kind": "label_only", "labels": ["a", "b"], "epsilon": 0.125}).events(
+        event = spec_from_settings({"kind": "label_only", "labels": ["a", "b"], "epsilon": 0.125}).events(
             dp.Unit.DOCUMENT
         )
         asked = Request(event, account.limit.unit, account.limit.relation)

@@ -26,7 +26,7 @@ from dptext_lab.drawing import LINES, drawing, interval_curve, legend_below, loa
 from dptext_lab.redaction.divergence.findings import DEFAULT, LOGISTIC_RATIO, MLP_RATIO, PUBLISHED, DivergenceReport
 from dptext_lab.refutation.simulation import Law, Violations
 
-__all__ = ["LINES", "drawing", "load_matplotlib", "save"]
+__all__ = ["LINES", "divergence_figure", "drawing", "load_matplotlib", "plane_figure", "save", "violations_figure"]
 
 Place = str | os.PathLike[str] | Target
 

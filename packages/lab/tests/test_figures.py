@@ -58,7 +58,7 @@ def test_equal_numbers_make_equal_files(rows, tmp_path) -> None:
 @pytest.mark.slow  # equal numbers make equal files in one process, above
 def test_another_process_writes_the_same_file(tmp_path) -> None:
     code = (
-        "import sys; from dptext import report; from dptext_lab.refutation.simulation import *\n"
+        "import sys; from dptext_lab import figures as report; from dptext_lab.refutation.simulation import *\n"
         "report.violations_figure([simulate(Claim(dim=n), Uniform(), pairs=50) for n in (1, 2, 3)], sys.argv[1])"
     )
     theirs, ours = tmp_path / "theirs.svg", tmp_path / "ours.svg"

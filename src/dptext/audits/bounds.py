@@ -23,7 +23,6 @@ import numpy as np
 from dptext import _validate
 from dptext.errors import ConfigError
 from dptext.estimates import bonferroni, check_part, clopper_pearson_lower, clopper_pearson_upper
-from dptext.sampling.bootstrap import bootstrap  # noqa: F401  # public here, too
 
 # Several times the rounding error of the few float operations behind each bound, as a share of (1 + result).
 _FLOAT_SLACK = 2e-15

@@ -194,5 +194,5 @@ def _require_columns(found: Sequence[str] | None, names: Sequence[str]) -> None:
     if missing:
         raise ConfigError(
             f"Expected the column {missing[0]!r}, found {listed(found or ())}. Name the columns: text=..., label=..., "
-            "id=..., author=..., keep=[...], here or in dp.as_records(rows, text=...)."
+            "id=..., author=..., keep=[...], here or in dptext.text.reading.as_records(rows, text=...)."
         )

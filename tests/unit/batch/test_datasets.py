@@ -18,10 +18,12 @@ from dptext.batch.engines import Here, Processes
 from dptext.batch.shards import Shard, read
 from dptext.batch.surveys import Surveys
 from dptext.errors import BrokenFileError, ConfigError, DataError, DPTextError
+from dptext.privacy.guarantee import Basis
 from dptext.runs.certificate import MANIFEST, Manifest
 from dptext.runs.verification import verify
 from dptext.text.formats import Format
 from dptext.text.reading import OnError
+from dptext_lab import RandomRedaction
 from many_files import here, ids, mechanism, plan, rows, shards
 
 CERTIFICATE = "manifest.json.guarantee.json"
@@ -51,7 +53,7 @@ def test_several_workers_and_one_release_the_same_under_a_seed(tmp_path: Path) -
         )
     assert found[0].sha256 == found[1].sha256
     assert found[0].randomness == "seeded"
-    assert found[0].guarantees[-1].basis is dp.Basis.NONE
+    assert found[0].guarantees[-1].basis is Basis.NONE
 
 
 def test_parquet_files_of_a_folder_may_have_any_encoding(tmp_path: Path) -> None:
@@ -365,7 +367,7 @@ def test_many_small_files_are_not_brought_to_the_disk_one_by_one(
         (tmp_path / "in" / f"n{i:03d}.txt").write_text(f"note {i}")
     synced, sync = [], os.fsync
     monkeypatch.setattr(os, "fsync", lambda file: synced.append(sync(file)))
-    unchanged, plain = dp.RandomRedaction(0.0).fit(), dp.Plan(without_guarantee=True)
+    unchanged, plain = RandomRedaction(0.0).fit(), dp.Plan(without_guarantee=True)
     found = dp.privatize_dataset(tmp_path / "in", tmp_path / "out", unchanged, plan=plain, dataset=here())
     assert (found.records, found.record) == (200, "file")
     assert len(synced) < 60

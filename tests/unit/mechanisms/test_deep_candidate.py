@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from scipy.optimize import approx_fprime, root
 
-import dptext as dp
 from candidate_cases import (
     LABELS,
     PUBLIC,
@@ -48,6 +47,7 @@ from dptext.mechanisms.sentences.candidates import CandidateSettings, LikenessSc
 from dptext.mechanisms.sentences.deep_candidate import DeepCandidate, DeepCandidateMechanism
 from dptext.privacy.guarantee import Basis, Relation, Unit
 from dptext.runs.models import load_model, save_model
+from dptext.runs.specs import spec_from_settings
 from dptext.sampling.randomness import secure, seeded
 from dptext.testing import CHECKS, check_mechanism
 from dptext.text.records import Record, records_digest
@@ -152,8 +152,8 @@ def test_refused_settings(wrong: dict[str, object], said: str) -> None:
 )
 def test_what_has_moved_is_refused_with_the_kind_that_has_it(key: str, value: object) -> None:
     with pytest.raises(ConfigError, match=rf"{key} .* for deep_candidate.* kind sentdp|{key} .* of sentdp now"):
-        dp.spec_from_settings({"kind": "deep_candidate", "epsilon": 1.0, key: value})
-    assert dp.spec_from_settings({"kind": "sentdp", "epsilon": 1.0, key: value}).kind == "sentdp"
+        spec_from_settings({"kind": "deep_candidate", "epsilon": 1.0, key: value})
+    assert spec_from_settings({"kind": "sentdp", "epsilon": 1.0, key: value}).kind == "sentdp"
     if key == "utility":
         with pytest.raises(ConfigError, match="kind sentdp"):
             DeepCandidate(1.0, utility=value)  # type: ignore[arg-type]

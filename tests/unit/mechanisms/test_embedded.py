@@ -14,12 +14,14 @@ from dptext.mechanism import (
     settings,
 )
 from dptext.mechanisms.embedded import PUBLIC_ENCODER, Embedded
+from dptext.privacy.guarantee import Basis, Trust
 from dptext.registry import SPECS
 from dptext.runs.models import load_model, save_model
 from dptext.runs.specs import spec_from_settings
 from dptext.sampling.randomness import seeded
 from dptext.testing import check_mechanism
 from dptext.text.tokens import sentences
+from dptext_lab import PrivatePhrases, RandomRedaction
 from dptext_lab.adept.dpsgd import AdeptDpSgd
 from dptext_lab.adept.published import PublishedAdept
 
@@ -41,7 +43,7 @@ def test_the_guarantee_is_that_of_the_other_mechanism() -> None:
 
 
 def test_nothing_can_be_promised_where_nothing_is() -> None:
-    assert Embedded(dp.PrivatePhrases(variance=1.0)).guarantee().basis is dp.Basis.NONE
+    assert Embedded(PrivatePhrases(variance=1.0)).guarantee().basis is Basis.NONE
 
 
 @pytest.mark.parametrize("output", ["embedding", "both"])
@@ -75,7 +77,7 @@ INNER = [
     if spec.traits.releases_text and not spec.traits.releases_vectors
 ]
 SEVERAL = [
-    *(spec for spec in INNER if spec.guarantee().trust is not dp.Trust.CENTRAL),
+    *(spec for spec in INNER if spec.guarantee().trust is not Trust.CENTRAL),
     dp.DeepCandidate(2.0, labels=LABELS),  # releases public labels, and reads no private one
     dp.Candidates(2.0, labels=LABELS, ranker="tfidf", label_weight=0.0),  # the same without a weight of labels
     dp.Candidates(2.0, labels=LABELS, ranker="tfidf", label_weight=1.0),
@@ -113,7 +115,7 @@ def test_private_labels_that_nobody_reads_are_not_asked_for(tmp_path: Path) -> N
 
 def test_words_that_are_kept_are_announced() -> None:
     for output in ("embedding", "both"):
-        spec = Embedded(dp.RandomRedaction(0.5), encoder="glove", output=output)
+        spec = Embedded(RandomRedaction(0.5), encoder="glove", output=output)
         assert check_mechanism(spec.fit(), checks=["verbatim", "files"])
 
 

@@ -25,6 +25,7 @@ from dptext.runs import legal
 from dptext.runs.certificate import Certificate, Charged, certificate_path
 from dptext.runs.legal import WIDTH, Page, guess_after, legal_page
 from dptext.runs.verification import Verified
+from dptext_lab import AdeptDpSgd
 
 ROOT = Path(__file__).parents[3]
 SAVED = json.loads((ROOT / "tests" / "snapshots" / "certificates.json").read_text("utf-8"))
@@ -34,7 +35,7 @@ MOST_LINES = 52
 SCREEN = 45
 LABELS = dp.LabelOnly(("a", "b"), epsilon=1.0)
 WORDS = dp.WordMetric(epsilon=1.0)
-TRAINED = dp.AdeptDpSgd(epsilon=2.0)
+TRAINED = AdeptDpSgd(epsilon=2.0)
 
 
 def promised(epsilon: float = 1.0, **changes: object) -> Guarantee:

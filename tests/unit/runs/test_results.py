@@ -15,9 +15,11 @@ import pytest
 
 import dptext as dp
 from dptext.errors import ConfigError, DataError, NoGuaranteeError, PrivacyError
+from dptext.privacy.guarantee import Basis
 from dptext.runs.certificate import certificate_path
 from dptext.text.reading import as_records, read_records
 from dptext.text.records import Record
+from dptext_lab import PrivatePhrases, RandomRedaction
 
 pd = pytest.importorskip("pandas")
 pl = pytest.importorskip("polars")
@@ -250,11 +252,11 @@ def test_what_records_carry_is_revealed(mechanism) -> None:
 def test_a_seed_shows_in_the_certificate(mechanism) -> None:
     result = dp.privatize(["so"], mechanism, randomness=dp.randomness.seeded(1))
     assert result.certificate.randomness == "seeded"
-    assert result.guarantees[0].basis is dp.Basis.NONE
+    assert result.guarantees[0].basis is Basis.NONE
 
 
 def test_a_mechanism_without_guarantee_must_be_meant(vectors: Path) -> None:
-    phrases = dp.PrivatePhrases(variance=1.0, vectors=str(vectors), n_words=300).fit()
+    phrases = PrivatePhrases(variance=1.0, vectors=str(vectors), n_words=300).fit()
     with pytest.raises(NoGuaranteeError):
         dp.privatize(["so"], phrases)
 
@@ -301,7 +303,7 @@ def test_labels_are_neither_ignored_nor_made_up() -> None:
     assert len(dp.privatize([{"text": "x", "of": "a"}], labelled, label="of").to_records()) == 1
     assert len(dp.privatize(public, labelled).to_records()) == 2  # records carry their own
     with pytest.raises(ConfigError, match="Expected no label='of'"):
-        dp.privatize([{"text": "x", "of": "a"}], dp.RandomRedaction(0.5).fit(), label="of", without_guarantee=True)
+        dp.privatize([{"text": "x", "of": "a"}], RandomRedaction(0.5).fit(), label="of", without_guarantee=True)
 
 
 def test_the_page_for_the_third_reader(tmp_path: Path) -> None:
@@ -387,7 +389,7 @@ def test_version_and_words() -> None:
 
 def test_utilities_take_what_people_hold(labelled) -> None:
     frame = pd.DataFrame({"text": ["so it is", "la di da", "do re mi"], "label": ["a", "b", "a"]})
-    private = dp.as_records(frame)
+    private = as_records(frame)
     result = dp.privatize(frame, labelled, label="label")
     embedder = Letters()
     plain = dp.utility.baselines(private, private, labels=(), seed=0)

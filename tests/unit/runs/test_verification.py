@@ -16,6 +16,7 @@ from dptext.embeddings.embedder import IN_BATCHES
 from dptext.errors import ConfigError, DataError
 from dptext.privacy.guarantee import ONE_RECORD, RECORD_COUNT
 from dptext.runs.certificate import certificate_path
+from dptext_lab import RandomRedaction
 
 SAVED = json.loads((Path(__file__).parents[2] / "snapshots" / "certificates.json").read_text("utf-8"))
 LABELS = ("health", "travel", "money", "leisure")
@@ -161,7 +162,7 @@ def test_a_certificate_that_assumes_other_things_than_its_settings_is_refused(
 def test_the_number_of_records_cannot_be_left_out(tmp_path: Path) -> None:
     source, target = tmp_path / "in.txt", tmp_path / "out.jsonl"
     source.write_text("a\nb\n", "utf-8")
-    mechanism = dp.RandomRedaction(0.999_999).fit()
+    mechanism = RandomRedaction(0.999_999).fit()
     dp.privatize_file(source, target, mechanism, plan=dp.Plan(without_guarantee=True, record="line"))
     path = certificate_path(target)
     dp.verify(path)

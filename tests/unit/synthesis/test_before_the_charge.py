@@ -20,6 +20,7 @@ from dptext.errors import (
     IncomparableError,
     PrivacyError,
 )
+from dptext.privacy.guarantee import Trust
 from dptext.runs.private import Private
 from dptext.runs.specs import synthesis_from_settings
 from dptext.runs.synthesizing import run
@@ -29,7 +30,7 @@ from dptext.text.records import Fields
 LABELS = ["health", "travel", "money", "leisure"]
 ROWS = [{"text": r.text, "label": r.label, "who": r.author} for r in dp.sample_records(40, seed=1)]
 SETTINGS: dict[str, Any] = {"kind": "topics", "encoder": "glove", "words": 8, "topics": 4, "dim": 8, "epsilon": 2}
-LIMIT = dp.Guarantee(6.0, 1e-5, dp.Unit.DOCUMENT, dp.Relation.ADD_OR_REMOVE_ONE, trust=dp.Trust.CENTRAL)
+LIMIT = dp.Guarantee(6.0, 1e-5, dp.Unit.DOCUMENT, dp.Relation.ADD_OR_REMOVE_ONE, trust=Trust.CENTRAL)
 
 
 @pytest.fixture(scope="module")

@@ -13,13 +13,14 @@ import pytest
 import dptext as dp
 from dptext.batch.corpora import synthesize_dataset
 from dptext.errors import ConfigError
+from dptext.privacy.guarantee import Trust
 from dptext.runs.apart import Found, Pool, refuse_same
 from dptext.runs.specs import synthesis_from_settings
 from dptext.text.records import Fields
 
 TEXTS = [record.text for record in dp.sample_records(60)]
 SETTINGS: dict[str, Any] = {"kind": "votes", "encoder": "glove", "words": 8, "topics": 4, "dim": 8, "epsilon": 2}
-LIMIT = dp.Guarantee(6.0, 1e-5, dp.Unit.DOCUMENT, dp.Relation.ADD_OR_REMOVE_ONE, trust=dp.Trust.CENTRAL)
+LIMIT = dp.Guarantee(6.0, 1e-5, dp.Unit.DOCUMENT, dp.Relation.ADD_OR_REMOVE_ONE, trust=Trust.CENTRAL)
 
 
 def lines(texts: list[str]) -> bytes:

@@ -25,10 +25,11 @@ from dptext.errors import (
 )
 from dptext.ledger.entries import spent_epsilon
 from dptext.ledger.subjects import SubjectKey
-from dptext.privacy.guarantee import ONE_PERSON, ONE_SPELLING, WHOLE_FILES
+from dptext.privacy.guarantee import ONE_PERSON, ONE_SPELLING, WHOLE_FILES, Basis, Trust
 from dptext.runs.certificate import certificate_path
 from dptext.runs.private import Private
 from dptext.runs.specs import spec_from_settings, synthesis_from_settings
+from dptext.runs.synthesized import Synthesized
 from dptext.runs.synthesizing import run
 from dptext.synthesis.report import topics_page
 from dptext.synthesis.spec import Fitted
@@ -44,7 +45,7 @@ CANARY = "zqunreadable"
 
 
 @pytest.fixture(scope="module")
-def made() -> dp.Synthesized:
+def made() -> Synthesized:
     """A corpus made of 400 sample texts."""
     return dp.synthesize(RECORDS, POOL, **SMALL)
 
@@ -61,7 +62,7 @@ def written(path: Path, rows: list[dict[str, object]]) -> Path:
     return path
 
 
-def test_what_leaves_is_public_text_with_fresh_ids(made: dp.Synthesized) -> None:
+def test_what_leaves_is_public_text_with_fresh_ids(made: Synthesized) -> None:
     public = {record.text: record.label for record in POOL}
     assert [release.id for release in made.releases] == [str(i) for i in range(len(made.releases))]
     assert {release.output for release in made.releases} <= public.keys()
@@ -73,20 +74,18 @@ def test_what_leaves_is_public_text_with_fresh_ids(made: dp.Synthesized) -> None
     assert len(made.report.topics) == 4
 
 
-def test_what_it_guarantees(made: dp.Synthesized) -> None:
+def test_what_it_guarantees(made: Synthesized) -> None:
     (promised,) = made.guarantees
     assert (promised.unit, promised.relation) == (dp.Unit.DOCUMENT, dp.Relation.ADD_OR_REMOVE_ONE)
-    assert promised.trust is dp.Trust.CENTRAL
+    assert promised.trust is Trust.CENTRAL
     assert promised.epsilon <= 4
     assert promised.delta == 1e-5
     assert not promised.reveals  # not even the number of records
     assert made.certificate.also_reveals == ()
-    assert (
-        dp.synthesize(RECORDS, POOL, **SMALL, randomness=dp.randomness.seeded(1)).guarantees[0].basis is dp.Basis.NONE
-    )
+    assert dp.synthesize(RECORDS, POOL, **SMALL, randomness=dp.randomness.seeded(1)).guarantees[0].basis is Basis.NONE
 
 
-def test_files_are_verified_and_a_change_is_refused(made: dp.Synthesized, tmp_path: Path) -> None:
+def test_files_are_verified_and_a_change_is_refused(made: Synthesized, tmp_path: Path) -> None:
     for name in ("out.jsonl", "out.csv", "out.jsonl.gz"):
         made.write(tmp_path / name)
         found = dp.verify(certificate_path(tmp_path / name))
@@ -112,7 +111,7 @@ def test_files_are_verified_and_a_change_is_refused(made: dp.Synthesized, tmp_pa
 
 @pytest.mark.parametrize("wrong", ["rho", "relation", "delta", "reveals"])
 def test_a_certificate_that_states_more_than_its_settings_is_refused(
-    wrong: str, made: dp.Synthesized, tmp_path: Path
+    wrong: str, made: Synthesized, tmp_path: Path
 ) -> None:
     made.write(tmp_path / "o.jsonl")
     path = certificate_path(tmp_path / "o.jsonl")
@@ -165,7 +164,7 @@ def test_records_without_what_is_needed_add_nothing() -> None:
 
 def test_one_charge_for_everyone_or_for_each_subject_once(tmp_path: Path) -> None:
     books = dp.Ledger.create(tmp_path / "books.db", key=SubjectKey(bytes(range(32))))
-    limit = dp.Guarantee(6.0, 1e-5, dp.Unit.AUTHOR, dp.Relation.ADD_OR_REMOVE_ONE, trust=dp.Trust.CENTRAL)
+    limit = dp.Guarantee(6.0, 1e-5, dp.Unit.AUTHOR, dp.Relation.ADD_OR_REMOVE_ONE, trust=Trust.CENTRAL)
     for name in ("all", "each", "local"):
         books.open_account(
             name, replace(limit, unit=dp.Unit.DOCUMENT) if name == "local" else limit, by_subject=name == "each"
@@ -200,7 +199,7 @@ def test_one_charge_for_everyone_or_for_each_subject_once(tmp_path: Path) -> Non
 
 def test_a_document_of_several_records_is_not_charged_as_one(tmp_path: Path) -> None:
     books = dp.Ledger.create(tmp_path / "books.db", key=SubjectKey(bytes(range(32))))
-    limit = dp.Guarantee(6.0, 1e-5, dp.Unit.DOCUMENT, dp.Relation.ADD_OR_REMOVE_ONE, trust=dp.Trust.CENTRAL)
+    limit = dp.Guarantee(6.0, 1e-5, dp.Unit.DOCUMENT, dp.Relation.ADD_OR_REMOVE_ONE, trust=Trust.CENTRAL)
     books.open_account("letters", limit, by_subject=True)
     fitted = synthesis_from_settings(TOPICS).fit(public=POOL)  # type: ignore[arg-type]
     for names, refused in ((["a", "b", "c"], False), (["d", "e", "e"], True)):
@@ -313,7 +312,7 @@ def test_a_file_that_cannot_be_used_costs_nothing(
 ) -> None:
     """What is public of a file, or keeps all that follows from being read, is an error before the charge."""
     books = dp.Ledger.create(tmp_path / "books.db")
-    limit = dp.Guarantee(6.0, 1e-5, dp.Unit.DOCUMENT, dp.Relation.ADD_OR_REMOVE_ONE, trust=dp.Trust.CENTRAL)
+    limit = dp.Guarantee(6.0, 1e-5, dp.Unit.DOCUMENT, dp.Relation.ADD_OR_REMOVE_ONE, trust=Trust.CENTRAL)
     books.open_account("all", limit)
     source: Any = tmp_path / name
     if name == "frame":
@@ -331,7 +330,7 @@ def test_who_was_charged_for_nothing_is_told_how_to_go_on(
     topics: Fitted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     books = dp.Ledger.create(tmp_path / "books.db")
-    limit = dp.Guarantee(6.0, 1e-5, dp.Unit.DOCUMENT, dp.Relation.ADD_OR_REMOVE_ONE, trust=dp.Trust.CENTRAL)
+    limit = dp.Guarantee(6.0, 1e-5, dp.Unit.DOCUMENT, dp.Relation.ADD_OR_REMOVE_ONE, trust=Trust.CENTRAL)
     books.open_account("all", limit)
     with monkeypatch.context() as patch:
         drawn = iter([type(topics).synthesize])  # the rehearsal, with no records
@@ -355,7 +354,7 @@ def test_a_charge_is_settled_when_all_files_are_whole_and_none_has_its_name(
     topics: Fitted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     books = dp.Ledger.create(tmp_path / "books.db")
-    limit = dp.Guarantee(6.0, 1e-5, dp.Unit.DOCUMENT, dp.Relation.ADD_OR_REMOVE_ONE, trust=dp.Trust.CENTRAL)
+    limit = dp.Guarantee(6.0, 1e-5, dp.Unit.DOCUMENT, dp.Relation.ADD_OR_REMOVE_ONE, trust=Trust.CENTRAL)
     books.open_account("all", limit)
     paid, out, seen = dp.Payment(books, "all", "k"), tmp_path / "out", []
     out.mkdir()
@@ -456,7 +455,7 @@ def test_columns_that_are_needed(tmp_path: Path) -> None:
 
 def test_what_the_guide_says_of_twelve_months() -> None:
     events = [event for _ in range(12) for event in synthesis_from_settings({"kind": "votes"}).events(dp.Unit.DOCUMENT)]
-    limit = dp.Guarantee(4.0, 1e-5, dp.Unit.DOCUMENT, dp.Relation.ADD_OR_REMOVE_ONE, trust=dp.Trust.CENTRAL)
+    limit = dp.Guarantee(4.0, 1e-5, dp.Unit.DOCUMENT, dp.Relation.ADD_OR_REMOVE_ONE, trust=Trust.CENTRAL)
     guide = Path(__file__).parents[3] / "docs/guides/share-a-corpus.md"
     assert f"at epsilon 1 cost {spent_epsilon(events, limit):.2f} together at delta 1e-5" in guide.read_text("utf-8")
 

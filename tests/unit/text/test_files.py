@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-import dptext
 from dptext.errors import ConfigError
 from dptext.text.files import (
     Target,
@@ -27,6 +26,7 @@ from dptext.text.files import (
     writing,
 )
 from mounting import with_mounts
+from trees import sources
 
 
 def mode(path: Path) -> int:
@@ -262,17 +262,16 @@ def writing_calls(source: str) -> list[str]:
 
 def test_there_is_one_door() -> None:
     """What else opens a file to write, and why it may."""
-    root = Path(dptext.__file__).parent
-    calls = {str(path.relative_to(root)): writing_calls(path.read_text("utf-8")) for path in root.rglob("*.py")}
-    assert {name: found for name, found in calls.items() if found} == {
-        "cli/privatize.py": ["open"],  # stdout, by its number
-        "cli/terminal.py": ["open", "os.open", "os.open"],  # what stands for closed streams
+    found = {name: calls for name, source in sources().items() if (calls := writing_calls(source))}
+    assert found == {
+        "src/dptext/cli/privatize.py": ["open"],  # stdout, by its number
+        "src/dptext/cli/terminal.py": ["open", "os.open", "os.open"],  # what stands for closed streams
         # two of them only to sync a file or a folder, one to ask whether a file is protected
-        "text/files.py": ["each.open", "open", "os.fdopen", *["os.open"] * 5],
-        "testing/silence_checks.py": ["source.write_text"],  # made-up texts in a folder that is removed
-        "audits/drawing.py": ["figure.savefig"],  # into memory
-        "compare/runner.py": ["Path('/proc/self/clear_refs').write_text"],  # the system's
-        "ledger/identity.py": ["os.open"],  # O_EXCL, mode 0600
+        "src/dptext/text/files.py": ["each.open", "open", "os.fdopen", *["os.open"] * 5],
+        "src/dptext/testing/silence_checks.py": ["source.write_text"],  # made-up texts in a folder that is removed
+        "src/dptext/ledger/identity.py": ["os.open"],  # O_EXCL, mode 0600
+        "packages/lab/dptext_lab/drawing.py": ["figure.savefig"],  # into memory
+        "packages/lab/dptext_lab/compare/runner.py": ["Path('/proc/self/clear_refs').write_text"],  # the system's
     }
 
 

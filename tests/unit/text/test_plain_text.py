@@ -13,7 +13,8 @@ from commands import dptext
 from dptext.cli.utility import read_back
 from dptext.errors import ConfigError, DataError
 from dptext.runs.certificate import Certificate, certificate_path
-from dptext.text.reading import read_released
+from dptext.text.reading import as_records, read_released
+from dptext_lab import RandomRedaction
 
 NOTES = ["Dear Ann,\nI am ill.\n\nYours\nTom\n", "One line\n", "", "\ufeffA\r\nB\r\n\r\n \t\r\nC"]
 POOL = "".join(f"a public text {i}\n" for i in range(9))
@@ -31,7 +32,7 @@ def notes(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def redaction() -> Any:
-    return dp.RandomRedaction(0.0).fit()  # it changes nothing
+    return RandomRedaction(0.0).fit()  # it changes nothing
 
 
 def texts(path: Path, **how: Any) -> list[str]:
@@ -63,7 +64,7 @@ def test_a_file_by_itself_has_to_say_it(notes: Path, redaction: Any, tmp_path: P
     plan = dp.Plan(without_guarantee=True)
     for act in (
         lambda: dp.read_records(path),
-        lambda: dp.as_records(path),
+        lambda: as_records(path),
         lambda: dp.privatize(path, redaction, without_guarantee=True),
         lambda: dp.privatize_file(path, tmp_path / "out.txt", redaction, plan=plan),
         lambda: dp.fit(dp.Candidates(epsilon=4.0, ranker="tfidf"), path),

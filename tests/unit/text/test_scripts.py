@@ -21,6 +21,7 @@ from dptext.mechanisms.candidates.rankers import tfidf_of
 from dptext.text.lines import are_names
 from dptext.text.tokens import composed, detokenize, sentences, tokenize, words_of
 from dptext.utility.stylometry import features
+from dptext_lab import CountRedaction, RandomRedaction, SmartRedaction
 from dptext_lab.compare.corpora import _key
 
 WORDS = [
@@ -192,11 +193,11 @@ def test_one_word_in_two_spellings_is_looked_up_as_one() -> None:
 
 def test_redaction_masks_whole_words() -> None:
     records = [dp.Record(str(i), form(" ".join(WORDS))) for i, form in enumerate((composed, nfd))]
-    for spec in (dp.RandomRedaction(1.0), dp.CountRedaction(1.0)):
+    for spec in (RandomRedaction(1.0), CountRedaction(1.0)):
         found = dp.privatize(records, spec.fit(), without_guarantee=True)
         assert [release.output for release in found] == [" ".join(["[MASK]"] * len(WORDS))] * 2
     public = [dp.Record("", "Müller kam", label="1"), dp.Record("", "Er ging", label="0")] * 5
-    smart = dp.SmartRedaction(level=0.5, sensitive="1").fit(public=public)
+    smart = SmartRedaction(level=0.5, sensitive="1").fit(public=public)
     (release,) = dp.privatize([dp.Record("", nfd("Müller ging"))], smart, without_guarantee=True)
     assert release.output == "[MASK] ging"
 

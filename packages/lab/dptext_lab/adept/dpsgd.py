@@ -1,10 +1,10 @@
 """ADePT trained on private text with DP-SGD: a central guarantee of the training and a local one of the release.
 
 The network learns from public records first, then from private records by noisy gradients
-(`neural.adept.private_training`), and then rewrites. The privacy loss of a record is composed of training and release
-(derivations, "Training and release"). Both are accounted for under one relation, *replace one*. (opacus accounts for
-adding or removing a record: a smaller epsilon of a weaker statement.) The trainer sees the private texts; only the
-release is local.
+(`dptext_lab.adept.net.private_training`), and then rewrites. The privacy loss of a record is composed of training and
+release (derivations, "Training and release"). Both are accounted for under one relation, *replace one*. (opacus
+accounts for adding or removing a record: a smaller epsilon of a weaker statement.) The trainer sees the private texts;
+only the release is local.
 """
 
 import secrets

@@ -27,9 +27,9 @@ from dptext.text.records import Record
 from dptext.types import Floats
 
 if TYPE_CHECKING:
-    from dptext_lab.adept import net as adept
+    from dptext_lab.adept import net
 else:
-    adept = Extra("dptext_lab.adept.net", "ADePT", "neural", "sbert")
+    net = Extra("dptext_lab.adept.net", "ADePT", "neural", "sbert")
 
 #: Noises that are calibrated to the largest real difference of two clipped latents.
 NoiseName = Literal["privunit", "gaussian", "l2_laplace", "laplace_l1", "laplace_l2"]
@@ -92,22 +92,22 @@ class LatentSpec:
         fill(self, labels=_validate.labels(self.labels))
 
     @property
-    def model_settings(self) -> adept.NetworkSettings:
+    def model_settings(self) -> net.NetworkSettings:
         """The settings of the network and of its training on public text; MissingExtraError without torch."""
-        return settings_for(adept.NetworkSettings, self)
+        return settings_for(net.NetworkSettings, self)
 
     @property
-    def schedule(self) -> adept.Schedule:
+    def schedule(self) -> net.Schedule:
         """The schedule of the training on public text."""
-        return adept.Schedule(self.epochs, self.patience, learning_rate=self.learning_rate)
+        return net.Schedule(self.epochs, self.patience, learning_rate=self.learning_rate)
 
-    def trained(self, texts: Sequence[Record], **how: Any) -> adept.AnnotatedModel:
-        """Return the network, trained by `neural.adept.fit_model`."""
-        return adept.fit_model(self.model_settings, texts, **how)
+    def trained(self, texts: Sequence[Record], **how: Any) -> net.AnnotatedModel:
+        """Return the network, trained by `dptext_lab.adept.net.fit_model`."""
+        return net.fit_model(self.model_settings, texts, **how)
 
-    def loaded(self, folder: Path, **trainings: Any) -> adept.AnnotatedModel:
-        """Return the network saved in the folder; `neural.adept.load_fitted` checks its training."""
-        return adept.load_fitted(self.model_settings, folder, **trainings)
+    def loaded(self, folder: Path, **trainings: Any) -> net.AnnotatedModel:
+        """Return the network saved in the folder; `dptext_lab.adept.net.load_fitted` checks its training."""
+        return net.load_fitted(self.model_settings, folder, **trainings)
 
 
 Spec_co = TypeVar("Spec_co", bound=LatentSpec, covariant=True)
@@ -129,12 +129,12 @@ def vector_noise(spec: LatentSpec, name: NoiseName, epsilon: float, delta: float
             return GridLaplace(epsilon, dim, clip_norm, clipped=Norm.L2)
 
 
-def told(on_progress: OnProgress | None, *, losses: bool = True) -> Callable[[adept.EpochProgress], None] | None:
+def told(on_progress: OnProgress | None, *, losses: bool = True) -> Callable[[net.EpochProgress], None] | None:
     """Return the callback after each epoch; without `losses` it tells nothing that depends on private texts."""
     if on_progress is None:
         return None
 
-    def tell(at: adept.EpochProgress) -> None:
+    def tell(at: net.EpochProgress) -> None:
         note = f"loss {at.loss:.3g}, held out {at.held_out:.3g}" if losses else ""
         on_progress(FitProgress(at.epoch, at.epochs, "epochs", note))
 
@@ -146,7 +146,7 @@ class LatentMechanism(OnModel[Spec_co]):
 
     __slots__ = ()
 
-    model: adept.AnnotatedModel
+    model: net.AnnotatedModel
 
     def reconstruction_losses(self, records: Sequence[Record]) -> Floats:
         """Loss per token of decoding each record from its own latent without noise, `(n,)`: for audits, private."""
@@ -158,7 +158,7 @@ class Rewriter(LatentMechanism[Spec_co]):
 
     __slots__ = ("_noise",)
 
-    def __init__(self, spec: Spec_co, model: adept.AnnotatedModel) -> None:
+    def __init__(self, spec: Spec_co, model: net.AnnotatedModel) -> None:
         super().__init__(spec, model)
         self._noise = spec.vector_noise
 
@@ -179,7 +179,7 @@ class Rewriter(LatentMechanism[Spec_co]):
 
     def write(self, latents: Floats) -> list[tuple[str | None, str]]:
         """Decode latents `(n, dim)` as they are to label and text. A label that the decoder does not write is None."""
-        return self.model.write(latents, adept.Decoding(constrained=self.spec.decoding == "constrained"))
+        return self.model.write(latents, net.Decoding(constrained=self.spec.decoding == "constrained"))
 
     def privatize(self, records: Sequence[Record], randomness: Randomness) -> Releases:
         """Release one utterance and label a record: encode, clip, add noise, decode."""

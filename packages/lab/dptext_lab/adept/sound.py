@@ -43,9 +43,9 @@ from dptext_lab.adept import latent
 from dptext_lab.adept.latent import ClippedRewriter, LatentMechanism, LatentSpec
 
 if TYPE_CHECKING:
-    from dptext_lab.adept import net as adept
+    from dptext_lab.adept import net
 else:
-    from dptext_lab.adept.latent import adept
+    from dptext_lab.adept.latent import net
 
 PUBLIC_MODEL = "the auto-encoder, its vocabulary and its labels were made from public text only"
 _CODEBOOK_FILES = "codebook"
@@ -174,7 +174,7 @@ class Adept(LatentSpec, OneUnit):
         model = self.trained(texts, noise=noise, seed=seed, on_epoch=latent.told(on_progress))
         if self.noise != "codebook":
             return AdeptNoise(self, model)
-        codebook = adept.write_codebook(model, texts, size=self.codebook_size, seed=seed)
+        codebook = net.write_codebook(model, texts, size=self.codebook_size, seed=seed)
         return self._choosing(model, codebook, texts, seed)
 
     def refit(self, fitted: Mechanism[str], *, public: Iterable[Record], seed: int) -> AdeptNoise | AdeptCodebook:
@@ -184,9 +184,9 @@ class Adept(LatentSpec, OneUnit):
         return self.fit(public=public, seed=seed)
 
     def _choosing(
-        self, model: adept.AnnotatedModel, codebook: adept.TextCodebook, public: Sequence[Record], seed: int
+        self, model: net.AnnotatedModel, codebook: net.TextCodebook, public: Sequence[Record], seed: int
     ) -> AdeptCodebook:
-        best, weight = adept.best_choice, self.label_weight
+        best, weight = net.best_choice, self.label_weight
         choice = best(codebook, model, public, epsilon=self.epsilon, label_weight=weight, seed=seed)
         return AdeptCodebook(self, model, codebook, choice)
 
@@ -204,7 +204,7 @@ class Adept(LatentSpec, OneUnit):
             choice = EnvelopeResponse(self.epsilon, np.array(described["least"]), described["total"])
             if len(choice.least) != len(read):
                 raise ValueError
-        book = adept.TextCodebook(read.texts, read.labels, points, sources)
+        book = net.TextCodebook(read.texts, read.labels, points, sources)
         return AdeptCodebook(self, model, book, choice)
 
     @classmethod
@@ -236,7 +236,7 @@ class AdeptCodebook(LatentMechanism[Adept]):
     __slots__ = ("_digest", "choice", "codebook")
 
     def __init__(
-        self, spec: Adept, model: adept.AnnotatedModel, codebook: adept.TextCodebook, choice: EnvelopeResponse
+        self, spec: Adept, model: net.AnnotatedModel, codebook: net.TextCodebook, choice: EnvelopeResponse
     ) -> None:
         super().__init__(spec, model)
         self.codebook, self.choice = codebook, choice
@@ -267,7 +267,7 @@ class AdeptCodebook(LatentMechanism[Adept]):
     def _scores(self, records: Sequence[Record]) -> Int16s:
         labels = [record.label for record in records]
         meanings = self.model.meanings(records)
-        return adept.scores(self.codebook, meanings, labels, label_weight=self.spec.label_weight)
+        return net.scores(self.codebook, meanings, labels, label_weight=self.spec.label_weight)
 
     def output_distribution(self, record: Record) -> Mapping[str, float]:
         """The probability of each utterance; if there are labels, the keys are label, U+001F and text."""

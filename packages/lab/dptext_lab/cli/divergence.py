@@ -20,7 +20,7 @@ from dptext.estimates import Estimate
 from dptext.text.files import Target, writing
 from dptext.text.records import Record
 from dptext.types import Json
-from dptext_lab.cli import answers as lab_answers
+from dptext_lab.cli import answers
 
 if TYPE_CHECKING:
     from dptext_lab.redaction.divergence.findings import DivergenceReport
@@ -58,7 +58,7 @@ def divergence(
     force: options.ForceOption = False,
     printing: Printing,
 ) -> None:
-    from dptext_lab import figures as report
+    from dptext_lab import figures
     from dptext_lab.redaction.divergence.divergence import measure
     from dptext_lab.redaction.divergence.estimators import DivergenceSettings
 
@@ -70,7 +70,7 @@ def divergence(
     inputs = (first, second, public, Path(embedding))
     targets = {name: Target((out or Path()) / name, force, inputs) for name in (_CURVES, _PLANE, _NUMBERS)}
     if out is not None:
-        report.load_matplotlib()  # before the work
+        figures.load_matplotlib()  # before the work
         with writing(out):
             out.mkdir(parents=True, exist_ok=True)
         for target in targets.values():
@@ -80,7 +80,7 @@ def divergence(
     embedder = _embedder(embedding, others, (a, b), settings.seed)
     with counted("divergence", "steps") as tell:
         found = measure(a, b, public=others, embedder=embedder, settings=settings, attack=attack, on_step=tell)
-    answer = lab_answers.divergence(found)
+    answer = answers.divergence(found)
     data: dict[str, Json] = {**found.to_dict(), "note": NOT_PRIVATE}
     if out is not None:
         _write(found, json.dumps({"answer": answer, **data}, indent=2), targets)
@@ -126,10 +126,10 @@ def _embedder(name: str, public: Sequence[Record], sets: tuple[list[Record], lis
 
 
 def _write(found: DivergenceReport, data: str, targets: dict[str, Target]) -> None:
-    from dptext_lab import figures as report
+    from dptext_lab import figures
 
-    report.divergence_figure(found, targets[_CURVES])
+    figures.divergence_figure(found, targets[_CURVES])
     if all(rows.shape[1] == 2 for rows in found.plane):
         say(f"{_PLANE} holds a point for each record: it is as private as the sets.")
-        report.plane_figure(dict(zip(("first set", "second set"), found.plane, strict=True)), targets[_PLANE])
+        figures.plane_figure(dict(zip(("first set", "second set"), found.plane, strict=True)), targets[_PLANE])
     targets[_NUMBERS].write(f"{data}\n".encode())

@@ -14,7 +14,7 @@ from dptext.errors import ConfigError
 from dptext.sampling.randomness import secure, seeded
 from dptext.text.reading import read_records
 from dptext.types import Json
-from dptext_lab.cli import answers as lab_answers
+from dptext_lab.cli import answers
 from dptext_lab.refutation.attack import reconstruct
 from dptext_lab.refutation.pools import CandidateInputs, random_candidates
 
@@ -54,6 +54,6 @@ def reconstruction(
     stated["feasible_candidates"] = found.feasible(claim)
     rows = [[str(top.top), interval(top.success), short(top.allowed), short(top.chance)] for top in found.tops]
     screen = markdown_table(["guesses", "right [interval]", "allowed by the claim", "by chance"], rows)
-    answer, more = lab_answers.reconstruction(found, claim), [found.explain(claim)]
+    answer, more = answers.reconstruction(found, claim), [found.explain(claim)]
     printing.answer(answer, screen, more, {**found.to_dict(), **stated})
     return EXIT_REFUTED if refuted else 0

@@ -17,7 +17,7 @@ from dptext.cli.utility import NOT_PRIVATE, read_back
 from dptext.errors import ConfigError, needing
 from dptext.sampling.randomness import seeded
 from dptext.types import Json
-from dptext_lab.cli import answers as lab_answers
+from dptext_lab.cli import answers
 from dptext_lab.redaction.trait import (
     LINEAR,
     MLP,
@@ -113,7 +113,7 @@ def trait(
     found = infer_trait_from_releases(split, **given)
     refuted = claim is not None and found.refutes(claim)
     data: dict[str, Json] = {**found.to_dict(), "claim": claim, "refuted": refuted, "note": NOT_PRIVATE}
-    answer = lab_answers.trait(found, claim)
+    answer = answers.trait(found, claim)
     if target is not None:
         target.write(f"{json.dumps({'answer': answer, **data}, indent=2)}\n".encode())
     show_attacks(printing, answer, found, split.duplicates, data)

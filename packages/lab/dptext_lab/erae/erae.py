@@ -37,9 +37,9 @@ from dptext.text.records import Record
 from dptext.types import Floats, Int32s, Integers
 
 if TYPE_CHECKING:
-    from dptext_lab.erae import net as erae
+    from dptext_lab.erae import net
 else:
-    erae = Extra("dptext_lab.erae.net", "ER-AE", "neural", "sbert")
+    net = Extra("dptext_lab.erae.net", "ER-AE", "neural", "sbert")
 
 #: The step of logits: `LOGIT_GRID` of `dptext_lab.erae.net.network`, which needs torch.
 _GRID = 2.0**-8
@@ -219,8 +219,8 @@ class ErAe(OneUnit):
         return bisected(self, epsilon, low, high, rounds=40, unit=Unit.DOCUMENT, delta=delta)
 
     @property
-    def _settings(self) -> "erae.ErAeSettings":
-        return settings_for(erae.ErAeSettings, self)
+    def _settings(self) -> "net.ErAeSettings":
+        return settings_for(net.ErAeSettings, self)
 
     def fit(
         self, *, public: Iterable[Record] = (), seed: int | None = None, on_progress: OnProgress | None = None
@@ -236,7 +236,7 @@ class ErAe(OneUnit):
             if on_progress is not None:
                 on_progress(FitProgress(step, steps, "steps", f"loss {loss:.3g}"))
 
-        return ErAeMechanism(self, erae.fit_erae(self._settings, as_records(public), seed=seed, on_progress=told))
+        return ErAeMechanism(self, net.fit_erae(self._settings, as_records(public), seed=seed, on_progress=told))
 
     def refit(self, fitted: Mechanism[str], *, public: Iterable[Record], seed: int) -> "ErAeMechanism":
         """Implement `dptext.mechanism.Refits`: keep the network."""
@@ -246,7 +246,7 @@ class ErAe(OneUnit):
 
     def load(self, folder: Path) -> "ErAeMechanism":
         """Return the mechanism that was saved into the folder under this spec; see `FittedMechanism.save`."""
-        return ErAeMechanism(self, erae.load_erae(self._settings, folder))
+        return ErAeMechanism(self, net.load_erae(self._settings, folder))
 
     @classmethod
     def tiny(cls) -> tuple[Self, ...]:
@@ -268,7 +268,7 @@ class ErAeMechanism(OnModel[ErAe]):
 
     __slots__ = ()
 
-    model: "erae.ErAeModel"
+    model: "net.ErAeModel"
 
     def privatize(self, records: Sequence[Record], randomness: Randomness) -> Releases:
         """Release one text a record: the words before the end, `max_tokens` at most."""

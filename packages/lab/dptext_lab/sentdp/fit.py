@@ -18,7 +18,7 @@ PROJECTIONS = (5, 10, 20, 50, 100)
 
 @dataclass(frozen=True, slots=True)
 class DepthSettings:
-    """A spec's settings of the fit. `dptext.SentDp` explains each."""
+    """A spec's settings of the fit. `dptext_lab.SentDp` explains each."""
 
     epsilon: float
     utility: Depth

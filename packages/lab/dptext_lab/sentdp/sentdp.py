@@ -20,10 +20,9 @@ from dptext.types import Integers
 if TYPE_CHECKING:
     from dptext.mechanisms.sentences.candidate_fit import FitScores
     from dptext.mechanisms.sentences.candidates import Arrays, Scores
-    from dptext_lab.sentdp import fit as fitting
-    from dptext_lab.sentdp import scores
+    from dptext_lab.sentdp import fit, scores
 else:
-    fitting = Extra("dptext_lab.sentdp.fit", "SentDp", "neural", "sbert")
+    fit = Extra("dptext_lab.sentdp.fit", "SentDp", "neural", "sbert")
     scores = Extra("dptext_lab.sentdp.scores", "SentDp", "neural", "sbert")
 
 
@@ -135,7 +134,7 @@ class SentDp(CandidateSpec):
         return SentDpMechanism(self, self._loaded(folder))
 
     def _fit_scores(self, seed: int) -> "FitScores":
-        return partial(fitting.fit_scores, settings=settings_for(fitting.DepthSettings, self), seed=seed)
+        return partial(fit.fit_scores, settings=settings_for(fit.DepthSettings, self), seed=seed)
 
     def _read_scores(self, found: "Arrays", dim: int, classes: Integers) -> "Scores":
         recoded = self.recoder != "none"

@@ -11,9 +11,10 @@ import sys
 
 import torch
 
-from dptext import Adept, PublishedAdept, Record, sample_records
+from dptext import Record, sample_records
 from dptext.sampling.randomness import seeded
 from dptext.text.samples import SAMPLE_LABELS
+from dptext_lab import Adept, PublishedAdept
 
 SEED = 46
 SHOWN = 6

@@ -15,10 +15,11 @@ import numpy as np
 import torch
 from grid import SEED, VECTORS, split, utterances
 
-from dptext import Adept, Record, Release, privatize
+from dptext import Record, Release, privatize
 from dptext.embeddings.encoders import PublicVectors, load_encoder
 from dptext.sampling.randomness import secure
 from dptext.sampling.top_k import TopKRandomizedResponse
+from dptext_lab import Adept
 from dptext_lab.adept.net import AnnotatedModel, TextCodebook, best_choice, write_codebook
 from dptext_lab.adept.sound import AdeptCodebook
 

@@ -20,11 +20,12 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from dptext import Adept, Candidates, LabelOnly, Record, Release, privatize
+from dptext import Candidates, LabelOnly, Record, Release, privatize
 from dptext.embeddings.encoders import PublicVectors, load_encoder
 from dptext.mechanism import Mechanism
 from dptext.text.writers import write_releases
 from dptext.utility.tables import baselines, utility_table
+from dptext_lab import Adept
 from dptext_lab.adept.sound import AdeptCodebook
 
 sys.path.append(str(Path(__file__).parents[1]))

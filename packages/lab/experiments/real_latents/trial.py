@@ -11,7 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
-from dptext import Fields, audits, load_word_vectors, read_records
+from dptext import Fields, audits, read_records
+from dptext.embeddings.vector_files import load_word_vectors
 from dptext.sampling.clipping import Norm
 from dptext.text.tokens import tokenize
 

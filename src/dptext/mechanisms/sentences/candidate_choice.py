@@ -30,11 +30,12 @@ from dptext.text.tokens import SENTENCE_COUNT, sentences
 from dptext.types import Floats, Integers
 
 if TYPE_CHECKING:
-    from dptext.mechanisms.sentences import candidate_fit as fitting
-    from dptext.mechanisms.sentences import candidates as fitted
+    from dptext.mechanisms.sentences import candidate_fit, candidates
+    from dptext.mechanisms.sentences.candidate_fit import FitScores
+    from dptext.mechanisms.sentences.candidates import Arrays, CandidateSettings, FittedCandidates, Scores
 else:
-    fitting = Extra("dptext.mechanisms.sentences.candidate_fit", "A choice among public documents", "sbert")
-    fitted = Extra("dptext.mechanisms.sentences.candidates", "A choice among public documents", "sbert")
+    candidate_fit = Extra("dptext.mechanisms.sentences.candidate_fit", "A choice among public documents", "sbert")
+    candidates = Extra("dptext.mechanisms.sentences.candidates", "A choice among public documents", "sbert")
 
 _DOCUMENTS_AT_ONCE = 32
 
@@ -80,11 +81,11 @@ class CandidateSpec:
         """The largest utility that a document of `max_sentences` can have; 0 without a maximum."""
 
     @abstractmethod
-    def _fit_scores(self, seed: int) -> "fitting.FitScores":
+    def _fit_scores(self, seed: int) -> "FitScores":
         """The function that fits the scores to public documents."""
 
     @abstractmethod
-    def _read_scores(self, found: "fitted.Arrays", dim: int, classes: Integers) -> "fitted.Scores":
+    def _read_scores(self, found: "Arrays", dim: int, classes: Integers) -> "Scores":
         """The scores that were saved; see `load_candidates`."""
 
     @property
@@ -154,22 +155,22 @@ class CandidateSpec:
     def _at(self, epsilon: float) -> Self:
         return replace(self, epsilon=epsilon)  # type: ignore[type-var]  # every spec is a dataclass
 
-    def _fitted(
-        self, public: Iterable[Record], pool: Iterable[Record] | None, seed: int | None
-    ) -> "fitted.FittedCandidates":
+    def _fitted(self, public: Iterable[Record], pool: Iterable[Record] | None, seed: int | None) -> "FittedCandidates":
         """The candidates, chosen, fitted and tuned by public text; None draws a seed. See `DeepCandidate.fit`."""
         seed = secrets.randbits(32) if seed is None else seed
         offered = None if pool is None else as_records(pool)
         with needing(type(self).__name__, *(["glove"] if self.encoder == "glove" else [])):
             fit_scores = self._fit_scores(seed)
-            return fitting.fit_candidates(self._settings, as_records(public), offered, fit_scores=fit_scores, seed=seed)
+            return candidate_fit.fit_candidates(
+                self._settings, as_records(public), offered, fit_scores=fit_scores, seed=seed
+            )
 
-    def _loaded(self, folder: Path) -> "fitted.FittedCandidates":
-        return fitted.load_candidates(self._settings, folder, self._read_scores)
+    def _loaded(self, folder: Path) -> "FittedCandidates":
+        return candidates.load_candidates(self._settings, folder, self._read_scores)
 
     @property
-    def _settings(self) -> "fitted.CandidateSettings":
-        return settings_for(fitted.CandidateSettings, self)
+    def _settings(self) -> "CandidateSettings":
+        return settings_for(candidates.CandidateSettings, self)
 
 
 class CandidateMechanism(OnModel[CandidateSpec]):
@@ -177,7 +178,7 @@ class CandidateMechanism(OnModel[CandidateSpec]):
 
     __slots__ = ()
 
-    model: "fitted.FittedCandidates"
+    model: "FittedCandidates"
 
     @property
     def candidates(self) -> tuple[str, ...]:

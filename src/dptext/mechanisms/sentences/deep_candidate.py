@@ -22,11 +22,12 @@ from dptext.text.records import Record
 from dptext.types import Integers
 
 if TYPE_CHECKING:
-    from dptext.mechanisms.sentences import candidate_fit as fitting
-    from dptext.mechanisms.sentences import candidates as fitted
+    from dptext.mechanisms.sentences import candidate_fit, candidates
+    from dptext.mechanisms.sentences.candidate_fit import FitScores
+    from dptext.mechanisms.sentences.candidates import Arrays, Scores
 else:
-    fitting = Extra("dptext.mechanisms.sentences.candidate_fit", "DeepCandidate", "sbert")
-    fitted = Extra("dptext.mechanisms.sentences.candidates", "DeepCandidate", "sbert")
+    candidate_fit = Extra("dptext.mechanisms.sentences.candidate_fit", "DeepCandidate", "sbert")
+    candidates = Extra("dptext.mechanisms.sentences.candidates", "DeepCandidate", "sbert")
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,11 +134,11 @@ class DeepCandidate(CandidateSpec):
         """Return the mechanism that was saved into the folder under this spec; see `FittedMechanism.save`."""
         return DeepCandidateMechanism(self, self._loaded(folder))
 
-    def _fit_scores(self, seed: int) -> "fitting.FitScores":
-        return partial(fitting.fit_likeness, utility=self.utility, epsilon=self.epsilon)
+    def _fit_scores(self, seed: int) -> "FitScores":
+        return partial(candidate_fit.fit_likeness, utility=self.utility, epsilon=self.epsilon)
 
-    def _read_scores(self, found: "fitted.Arrays", dim: int, classes: Integers) -> "fitted.Scores":
-        return fitted.read_likeness(found, dim, classes, utility=self.utility, labels=self.labels)
+    def _read_scores(self, found: "Arrays", dim: int, classes: Integers) -> "Scores":
+        return candidates.read_likeness(found, dim, classes, utility=self.utility, labels=self.labels)
 
     @classmethod
     def tiny(cls) -> tuple[Self, ...]:

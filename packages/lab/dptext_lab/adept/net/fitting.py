@@ -34,7 +34,7 @@ from dptext_lab.nets.weights import read_weights
 
 @dataclass(frozen=True, slots=True)
 class NetworkSettings:
-    """A spec's settings of the network. `dptext.Adept` explains each."""
+    """A spec's settings of the network. `dptext_lab.Adept` explains each."""
 
     labels: tuple[str, ...]
     encoder: Literal["sentence", "distilled", "lstm"]

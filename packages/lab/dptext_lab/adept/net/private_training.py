@@ -138,7 +138,7 @@ def _renamed(name: str) -> str:
 class PrivateSchedule:
     """Settings of DP-SGD. All are public, and none is chosen by looking at the private records.
 
-    `dptext.AdeptDpSgd` explains each; `learning_rate` is `private_rate` there. Training never stops early.
+    `dptext_lab.AdeptDpSgd` explains each; `learning_rate` is `private_rate` there. Training never stops early.
     """
 
     sampling_rate: float

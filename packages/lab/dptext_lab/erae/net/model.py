@@ -30,7 +30,7 @@ FORMAT, VERSION = "dptext er-ae", 1
 
 @dataclass(frozen=True, slots=True)
 class ErAeSettings:
-    """A spec's settings of the network. `dptext.ErAe` explains each."""
+    """A spec's settings of the network. `dptext_lab.ErAe` explains each."""
 
     max_tokens: int
     max_words: int
