@@ -54,6 +54,11 @@ COMMANDS: Final = {
         "Write what `compare` measured as one HTML page. It needs no network and no JavaScript.",
         "dptext report results --out report.html",
     ),
+    "papers": (
+        "papers:papers",
+        "Five papers, each as published and made sound: what is guaranteed, kept and leaked.",
+        "dptext papers adept",
+    ),
     "serve": (
         "gateway:serve",
         "Serve models over HTTP, with a web page. Keys give access, and accounts pay.",
@@ -189,7 +194,7 @@ GROUPS: Final = {"audit": _AUDIT, "budget": _BUDGET, "keys": _KEYS, "utility": _
 SECTIONS: Final = {
     "Release": ("check", "init", "fit", "privatize", "synthesize", "explain"),
     "Choose": ("mechanisms", "recommend", "demo"),
-    "Measure": ("utility", "audit", "compare", "report"),
+    "Measure": ("utility", "audit", "compare", "report", "papers"),
     "Account": ("budget",),
     "Serve": ("serve", "keys"),
 }
