@@ -5,6 +5,7 @@ import os
 import time
 from collections.abc import Callable
 from pathlib import Path
+from textwrap import wrap
 from typing import Annotated, Any, Final
 
 from typer import Argument
@@ -18,7 +19,7 @@ from dptext.embeddings.tfidf import load_sklearn
 from dptext.errors import ConfigError
 from dptext.papers import adept, erae, redaction, refutation, sentdp
 from dptext.papers.measuring import Bench
-from dptext.papers.table import NOT_PRIVATE, Paper
+from dptext.papers.table import NOT_PRIVATE, WIDTH, Paper
 from dptext.papers.texts import HALVED, Texts, of_file
 from dptext.types import Json
 
@@ -76,8 +77,8 @@ def papers(
         target.write(f"{json.dumps(numbers, indent=2)}\n".encode())
     screen = [line for i, paper in enumerate(found) for line in (*([""] if i else []), *paper.lines())]
     screen += ["", "Below each number: its 95% interval. Where intervals overlap, the row says: not decided."]
-    screen += [NOT_PRIVATE, seeded]
-    more = [f"{paper.name}: {note}" for paper in found for note in paper.notes]
+    screen += [NOT_PRIVATE, *wrap(seeded, WIDTH)]
+    more = [line for paper in found for note in paper.notes for line in wrap(f"{paper.name}: {note}", WIDTH)]
     printing.answer([], screen, more, {"answer": [line for paper in found for line in paper.answer], **numbers})
 
 

@@ -12,7 +12,7 @@ from dptext.estimates import Estimate, best_share
 from dptext.mechanism import Mechanism
 from dptext.mechanisms.erae.erae import ErAe
 from dptext.papers.measuring import COSINE, Bench, Rows, reference
-from dptext.papers.table import REFERENCES, Paper, Row, compared
+from dptext.papers.table import REFERENCES, Paper, Row, brief, compared
 from dptext.papers.texts import Texts, authored, cut
 from dptext.sampling.exponential import TwoSet
 from dptext.text.tokens import words_of
@@ -32,8 +32,8 @@ AUTHORS: Final = "author named"
 class Sizes:
     """Sizes of the study; of each author `training` texts are learned from, and `attacked` ones are attacked."""
 
-    training: int = 20
-    attacked: int = 15
+    training: int = 25
+    attacked: int = 25
     authors: int = 6
     public: int = 1200
     tokens: int = 16
@@ -41,7 +41,7 @@ class Sizes:
     hidden: int = 64
     latent: int = 64
     embedding: int = 64
-    epochs: int = 12
+    epochs: int = 20
 
 
 def built_in(sizes: Sizes, seed: int) -> Texts:
@@ -88,8 +88,8 @@ def study(texts: Texts, bench: Bench, sizes: Sizes | None = None) -> Paper:
     }
     found = [reference(name, numbers[name]) for name in REFERENCES]
     found += [Row(name, epsilons[name], numbers[name], name != PUBLISHED) for name in made]
-    rows_by_name = {row.name: row for row in found}
-    public, names = rows_by_name["public-only"], (COSINE, AUTHORS)
+    by_name = {row.name: row for row in found}
+    public, names = by_name["public-only"], (COSINE, AUTHORS)
     chance = 1 / len({author_of(record) for record in split.attacked})
     facts: dict[str, Json] = {"epsilon_of_a_word": WORD, "claimed_of_a_word": claim, "chance": chance}
     facts |= {"options": published.options, "words": sizes.tokens, "epsilon_of_a_text": {**a_text}}
@@ -100,14 +100,13 @@ def study(texts: Texts, bench: Bench, sizes: Sizes | None = None) -> Paper:
         instead="tight bounds, its own words as prefix, a fixed length, an epsilon for the text: `erae`",
         answer=(
             (
-                f"ER-AE as published: no guarantee for a text by its authors' code, which gives away the length. With a "
-                f"fixed length its {sizes.tokens} words have epsilon {a_text[PUBLISHED]:.4g}: {WORD:g} a word, of which "
-                f"the paper counts {claim:.3g}."
+                f"ER-AE as published: epsilon for a word, none for a text, as its code gives away the length. "
+                f"Made sound at epsilon {EPSILON:g} a text it has {compared(by_name[PROTECTING], public, names)}."
             ),
             (
-                f"Made sound at the same epsilon it has {compared(rows_by_name[SOUND], public, names)}; at epsilon "
-                f"{EPSILON:g} a text {compared(rows_by_name[PROTECTING], public, names)}. As published "
-                f"{compared(rows_by_name[PUBLISHED], public, names)}."
+                f"At {WORD:g} a word (the paper counts {claim:.3g}) the {sizes.tokens} words of a text have "
+                f"{a_text[SOUND]:.4g}: made sound {compared(by_name[SOUND], public, names)}; as published "
+                f"{compared(by_name[PUBLISHED], public, names)}."
             ),
         ),
         columns=names,
@@ -121,8 +120,8 @@ def study(texts: Texts, bench: Bench, sizes: Sizes | None = None) -> Paper:
                 f"public texts: {texts.source}."
             ),
             (
-                f"{AUTHORS}: the best of four attackers (n-grams or sentence encoder, who learned from originals or from "
-                f"releases); guessing is right for {chance:.2f}. The interval allows for the choice."
+                f"{AUTHORS}: the best of four attackers, on n-grams or sentence vectors, who learned from originals or "
+                f"releases; guessing is right in {brief(chance)}. The interval allows for the choice."
             ),
             "* of the paper's choice of words, at a fixed length. The authors' code ends where the text ends.",
             "ER-AE releases no label.",

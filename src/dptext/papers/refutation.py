@@ -57,12 +57,13 @@ def study(texts: Texts, bench: Bench, sizes: Sizes | None = None) -> Paper:
     last = Claim(dim=sizes.dims[-1])
     answer = (
         (
-            f"The claim is refuted: two latents of {last.dim} coordinates, clipped to C in L2, are up to {last.factor:.4g} "
-            f"times 2C apart in L1, so noise for epsilon {CLAIMED:g} has epsilon {last.true_epsilon(CLAIMED):.4g}."
+            f"ADePT's claim is refuted: two latents of {last.dim} coordinates, clipped to C in L2, are up to "
+            f"{last.factor:.4g} times 2C apart in L1, so noise for epsilon {CLAIMED:g} has "
+            f"{last.true_epsilon(CLAIMED):.4g}."
         ),
         (
-            f"Two coordinates suffice: (2C/3, 2C/3) and its negative are {two:.4g} times 2C apart. One pair refutes the "
-            "claim; the shares say how ordinary such pairs are."
+            f"Two coordinates suffice: (2C/3, 2C/3) and its negative are {two:.4g} times 2C apart. One pair refutes "
+            "the claim; the shares say how ordinary such pairs are."
         ),
     )
     return Paper(

@@ -35,8 +35,11 @@ class Texts:
 
 
 def sampled(private: int, public: int, seed: int) -> Texts:
-    """Return built-in requests with their labels: so many public ones, and at most so many others that are private."""
-    records = sample_records(public + 2 * private, seed=seed)
+    """Return built-in requests with their labels: so many public ones, and at most so many others that are private.
+
+    Their authors are left out: they were drawn at random, and wrote nothing in their own way.
+    """
+    records = [replace(record, author=None) for record in sample_records(public + 2 * private, seed=seed)]
     return apart(records[public:], records[:public], BUILT_IN, most=private)
 
 
@@ -67,7 +70,7 @@ def authored(private: int, public: int, seed: int) -> Texts:
     return replace(apart(records[public:], records[:public], BUILT_IN, most=private), notes=(note,))
 
 
-def documents(private: int, public: int, seed: int, *, requests: int = 8) -> Texts:
+def documents(private: int, public: int, seed: int, *, requests: int) -> Texts:
     """Return built-in documents: each joins so many requests of one label."""
     wanted = private + public
     by_label: dict[str, list[str]] = {}
