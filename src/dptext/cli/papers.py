@@ -78,7 +78,12 @@ def papers(
     screen = [line for i, paper in enumerate(found) for line in (*([""] if i else []), *paper.lines())]
     screen += ["", "Below each number: its 95% interval. Where intervals overlap, the row says: not decided."]
     screen += [NOT_PRIVATE, *wrap(seeded, WIDTH)]
-    more = [line for paper in found for note in paper.notes for line in wrap(f"{paper.name}: {note}", WIDTH)]
+    more = [
+        line
+        for paper in found
+        for note in paper.notes
+        for line in wrap(f"{paper.name}: {note}", WIDTH, break_on_hyphens=False)
+    ]
     printing.answer([], screen, more, {"answer": [line for paper in found for line in paper.answer], **numbers})
 
 

@@ -15,6 +15,7 @@ from dptext.papers.texts import Texts, cut, sampled
 from dptext.sampling.randomness import seeded
 from dptext.text.records import Record
 from dptext.types import Json
+from dptext.utility.tables import PUBLIC_ONLY
 
 EPSILON: Final = 10.0
 PUBLISHED: Final = "as published"
@@ -90,7 +91,7 @@ def study(texts: Texts, bench: Bench, sizes: Sizes | None = None) -> Paper:
     }
     facts |= {"dim": 2 * sizes.hidden, "private": len(private), "held": len(held), "public": len(texts.public)}
     own, claimed = rows[-1], rows[-2]
-    public = rows[REFERENCES.index("public-only")]
+    public = rows[REFERENCES.index(PUBLIC_ONLY)]
     names = (LABEL, COSINE) if labels else (COSINE,)
     return Paper(
         name="adept",

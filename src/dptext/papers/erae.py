@@ -17,6 +17,7 @@ from dptext.papers.texts import Texts, authored, cut
 from dptext.sampling.exponential import TwoSet
 from dptext.text.tokens import words_of
 from dptext.types import Json
+from dptext.utility.tables import PUBLIC_ONLY
 
 #: The true epsilon of a word, of the rows that the paper is compared at.
 WORD: Final = 12.0
@@ -24,6 +25,8 @@ WORD: Final = 12.0
 EPSILON: Final = 10.0
 PUBLISHED: Final = "as published"
 SOUND: Final = "made sound"
+#: The paper's choice of words on the network of the row before.
+CHOICE: Final = "its choice, our net"
 PROTECTING: Final = "made sound, 10 a text"
 AUTHORS: Final = "author named"
 
@@ -72,6 +75,7 @@ def study(texts: Texts, bench: Bench, sizes: Sizes | None = None) -> Paper:
     }
     made: dict[str, Mechanism[str]] = {
         **fitted,
+        CHOICE: replace(sound, choice=published.choice).refit(fitted[SOUND], public=texts.public, seed=bench.seed),
         PROTECTING: weak.refit(fitted[SOUND], public=texts.public, seed=bench.seed),
     }
     bench.say("erae: releases and attacks")
@@ -86,10 +90,11 @@ def study(texts: Texts, bench: Bench, sizes: Sizes | None = None) -> Paper:
         SOUND: (f"{a_text[SOUND]:.4g} a text", f"{WORD:g} a word"),
         PROTECTING: (f"{a_text[PROTECTING]:.3g} a text", f"{weak.epsilon:.2g} a word"),
     }
+    epsilons[CHOICE] = (epsilons[SOUND][0], epsilons[PUBLISHED][1])
     found = [reference(name, numbers[name]) for name in REFERENCES]
     found += [Row(name, epsilons[name], numbers[name], name != PUBLISHED) for name in made]
     by_name = {row.name: row for row in found}
-    public, names = by_name["public-only"], (COSINE, AUTHORS)
+    public, names = by_name[PUBLIC_ONLY], (COSINE, AUTHORS)
     chance = 1 / len({author_of(record) for record in split.attacked})
     facts: dict[str, Json] = {"epsilon_of_a_word": WORD, "claimed_of_a_word": claim, "chance": chance}
     facts |= {"options": published.options, "words": sizes.tokens, "epsilon_of_a_text": {**a_text}}

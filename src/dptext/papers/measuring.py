@@ -7,12 +7,12 @@ from typing import Final, Protocol
 from dptext.embeddings.embedder import Embedder, embed_distinct
 from dptext.estimates import Estimate
 from dptext.mechanism import Mechanism, Spec
-from dptext.papers.table import ORIGINAL, PUBLIC_ONLY, RANDOM, Number, Row
+from dptext.papers.table import Number, Row
 from dptext.papers.texts import Texts
 from dptext.sampling.randomness import seeded
 from dptext.text.records import Record, Release
 from dptext.utility.fidelity import Fidelity, fidelity
-from dptext.utility.tables import baselines
+from dptext.utility.tables import ORIGINAL, PUBLIC_ONLY, RANDOM, baselines
 
 LABEL: Final = "label kept"
 COSINE: Final = "cosine"

@@ -24,6 +24,7 @@ from dptext.papers.table import REFERENCES, Number, Paper, Row, brief
 from dptext.papers.texts import Texts, sampled
 from dptext.text.records import Record, Release
 from dptext.types import Json
+from dptext.utility.tables import PUBLIC_ONLY
 
 TRAIT: Final = "trait named"
 DIVERGENCE: Final = "divergence"
@@ -40,9 +41,9 @@ class Sizes:
     levels: tuple[float, ...] = (0.3, 0.6, 0.9)
     training: int = 90
     attacked: int = 90
-    public: int = 300
+    public: int = 600
     components: int = 8
-    folds: int = 3
+    folds: int = 2
     permutations: int = 19
     resamples: int = 100
 
@@ -65,9 +66,12 @@ def study(texts: Texts, bench: Bench, sizes: Sizes | None = None) -> Paper:
     split = _as_split(private, sizes)
     # The space of the divergence must not be fitted on texts that a reference releases.
     public = texts.public[: sizes.public]
-    drawn, space = public[::2], public[1::2]
+    space = public[::3]
+    drawn = tuple(record for i, record in enumerate(public) if i % 3)
     own = Texts(tuple(private), drawn, texts.source)
     rows: dict[str, Sequence[Release[str]]] = {**bench.references(own)}
+    if len(drawn) >= len(private):  # a text that is drawn twice would look like a difference of the sets
+        rows[PUBLIC_ONLY] = [Release(record.id, other.text) for record, other in zip(private, drawn, strict=False)]
     levels = {f"{level:.0%} masked": level for level in sizes.levels}
     for name, level in levels.items():
         rows[name] = bench.released(RandomRedaction(level).fit(), private)
@@ -117,7 +121,7 @@ def study(texts: Texts, bench: Bench, sizes: Sizes | None = None) -> Paper:
             ),
             (
                 f"{DIVERGENCE}: the epsilon of the two sets by the Renyi divergence in the embedding, at delta "
-                f"{delta:.2g}: an estimate, no upper bound. It is an average over a corpus: no text has a guarantee by it."
+                f"{delta:.2g}: an estimate, no upper bound, and an average over a corpus. No text is protected by it."
             ),
         ),
         facts=facts,

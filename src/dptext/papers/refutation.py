@@ -9,7 +9,7 @@ from dptext.audits.sensitivity.claims import Claim, counterexample
 from dptext.audits.sensitivity.simulation import PUBLISHED_PAIRS, Law, Normal, Uniform, simulate, violating_pairs
 from dptext.embeddings.embedder import embed_distinct
 from dptext.papers.measuring import Bench
-from dptext.papers.table import Paper, Row
+from dptext.papers.table import Number, Paper, Row
 from dptext.papers.texts import Texts, cut, sampled
 from dptext.types import Floats, Json
 
@@ -87,7 +87,12 @@ def _drawn(claim: Claim, law: Law, pairs: int, seed: int) -> Row:
         points = claim.clip(law.draw(2 * part, claim, generator=generator))
         largest, left = max(largest, float(np.abs(points[0::2] - points[1::2]).sum(axis=1).max())), left - part
     count = round(found.share.value * pairs)
-    numbers = {COUNT: float(count), SHARE: found.share, LARGEST: largest / claim.claimed, TRUE: claim.factor}
+    numbers: dict[str, Number] = {
+        COUNT: float(count),
+        SHARE: found.share,
+        LARGEST: largest / claim.claimed,
+        TRUE: claim.factor,
+    }
     return Row(f"n = {claim.dim}, {law}", _epsilons(claim), numbers)
 
 
@@ -99,7 +104,12 @@ def _given(vectors: Floats, seed: int) -> Row:
     share = violating_pairs(vectors, claim, max_pairs=max(1, all_pairs), seed=seed)
     largest = float(pdist(claim.clip(vectors), "cityblock").max())
     count = round(share.value * all_pairs)
-    numbers = {COUNT: float(count), SHARE: share, LARGEST: largest / claim.claimed, TRUE: claim.factor}
+    numbers: dict[str, Number] = {
+        COUNT: float(count),
+        SHARE: share,
+        LARGEST: largest / claim.claimed,
+        TRUE: claim.factor,
+    }
     return Row(f"n = {claim.dim}, vectors of texts", _epsilons(claim), numbers)
 
 

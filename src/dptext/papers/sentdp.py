@@ -11,6 +11,7 @@ from dptext.papers.texts import Texts, cut, documents
 from dptext.privacy.guarantee import Unit
 from dptext.text.tokens import sentences
 from dptext.types import Json
+from dptext.utility.tables import PUBLIC_ONLY
 
 EPSILON: Final = 10.0
 PUBLISHED: Final = "as published, text"
@@ -73,7 +74,7 @@ def study(texts: Texts, bench: Bench, sizes: Sizes | None = None) -> Paper:
     epsilons = {name: _epsilons(spec) for name, spec in specs.items()}
     found += [Row(name, epsilons[name], rewritten(kept[name]), name not in (PUBLISHED, PRINTED)) for name in specs]
     by_name = {row.name: row for row in found}
-    public, names = by_name["public-only"], (LABEL, COSINE) if labels else (COSINE,)
+    public, names = by_name[PUBLIC_ONLY], (LABEL, COSINE) if labels else (COSINE,)
     a_sentence = specs[SOUND].guarantee(Unit.SENTENCE).epsilon
     facts: dict[str, Json] = {"epsilon": EPSILON, "sound_epsilon_of_a_sentence": a_sentence}
     facts |= {"private": len(texts.private), "public": len(texts.public), "most_sentences": sizes.most}

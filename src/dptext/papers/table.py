@@ -86,7 +86,7 @@ class Paper:
     def lines(self) -> list[str]:
         """Return the screen: answer, what is compared, and the table. No line of the table has over 100 columns."""
         told = (("The paper", self.source), ("It claims", self.claim), ("Instead", self.instead))
-        answer = [line for said in self.answer for line in wrap(said, WIDTH)]
+        answer = [line for said in self.answer for line in wrap(said, WIDTH, break_on_hyphens=False)]
         about = [f"{name + ':':<12}{line}" for name, line in told]
         return [*answer, "", *about, "", *self._table()]
 

@@ -52,17 +52,19 @@ _HABITS: Final = (
     ("quick one :", ", asap"),
     ("dear assistant ,", ", sincerely yours"),
 )
+#: The share of an author's texts that have the opening, and the closing.
+_OFTEN: Final = 0.7
 
 
 def authored(private: int, public: int, seed: int) -> Texts:
-    """Return built-in requests of six authors, each with a planted habit: an opening in half of its texts, a closing.
+    """Return built-in requests of six authors, each with planted habits: an opening and a closing in most texts.
 
     Public texts have the same habits, so that a vocabulary of public text knows their words.
     """
     rng = np.random.default_rng(seed)
     records = []
     for record in sample_records(public + 2 * private, seed=seed):
-        who, opens, closes = int(rng.integers(len(_HABITS))), *(rng.random(2) < 0.7).tolist()
+        who, opens, closes = int(rng.integers(len(_HABITS))), rng.random() < _OFTEN, rng.random() < _OFTEN
         first, last = _HABITS[who]
         text = f"{first + ' ' if opens else ''}{record.text}{last if closes else ''}"
         records.append(replace(record, text=text, author=f"author {who + 1}"))
