@@ -79,7 +79,7 @@ def test_every_command_and_option_has_help() -> None:
     group = typer.main.get_command(dptext_app())
     assert sorted(group.commands) == [
         *("audit", "budget", "check", "compare", "demo", "explain", "fit", "init", "keys", "mechanisms"),
-        *("privatize", "recommend", "report", "serve", "synthesize", "utility"),
+        *("papers", "privatize", "recommend", "report", "serve", "synthesize", "utility"),
     ]
     audits = group.load("audit").commands
     assert sorted(audits) == [

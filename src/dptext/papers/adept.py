@@ -7,6 +7,7 @@ from dptext.audits.membership.attacks import Measure, from_scores
 from dptext.audits.reconstruction.attack import reconstruct
 from dptext.estimates import Estimate
 from dptext.mechanism import HasReconstruction, Mechanism
+from dptext.mechanisms.adept.latent import EncoderName
 from dptext.mechanisms.adept.published import PublishedAdept
 from dptext.mechanisms.adept.sound import Adept
 from dptext.papers.measuring import COSINE, LABEL, NO_GUARANTEE, Bench, linkage, reference, rewritten
@@ -38,6 +39,7 @@ class Sizes:
     epochs: int = 25
     sound_hidden: int = 128
     sound_epochs: int = 14
+    encoder: EncoderName = "sentence"
 
 
 def built_in(sizes: Sizes, seed: int) -> Texts:
@@ -57,7 +59,7 @@ def study(texts: Texts, bench: Bench, sizes: Sizes | None = None) -> Paper:
     )
     sound = Adept(
         epsilon=EPSILON, labels=labels, codebook_size=sizes.codebook, hidden=sizes.sound_hidden,
-        epochs=sizes.sound_epochs,
+        epochs=sizes.sound_epochs, encoder=sizes.encoder,
     )  # fmt: skip
     made = {
         PUBLISHED: bench.fit(published, private=private, seed=bench.seed, title="adept: training as published"),
@@ -97,7 +99,7 @@ def study(texts: Texts, bench: Bench, sizes: Sizes | None = None) -> Paper:
         name="adept",
         source="Krishna, Gupta and Dupuy 2021 (EACL)",
         claim="noise on a clipped latent hides a text at epsilon",
-        instead="a private choice among public utterances near the latent; networks of public text: `adept`",
+        instead="a private choice among public utterances; networks of public text: `adept`",
         answer=(
             (
                 f"ADePT as published: no guarantee; made sound at epsilon {EPSILON:g} a text it keeps "

@@ -3,7 +3,7 @@
 import math
 from collections import Counter
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from dptext.audits.features import author_of
 from dptext.audits.inference.authorship import AuthorSplit, attribute_releases, split_authors
@@ -45,6 +45,7 @@ class Sizes:
     latent: int = 64
     embedding: int = 64
     epochs: int = 20
+    vectors: Literal["minilm", "glove"] = "minilm"
 
 
 def built_in(sizes: Sizes, seed: int) -> Texts:
@@ -63,7 +64,7 @@ def study(texts: Texts, bench: Bench, sizes: Sizes | None = None) -> Paper:
     known = Counter(word for record in texts.public for word in words_of(record.text, sizes.tokens))
     shared: dict[str, Any] = {"max_tokens": sizes.tokens, "max_words": min(sizes.words, len(known))}
     shared |= {"hidden": sizes.hidden, "latent_dim": sizes.latent, "embedding": sizes.embedding}
-    shared |= {"epochs": sizes.epochs}
+    shared |= {"epochs": sizes.epochs, "vectors": sizes.vectors}
     published = ErAe(WORD, choice="two_set_sampled", latent="text", **shared)
     sound = ErAe(WORD, reward=0.0, **shared)
     weak = sound.calibrate(EPSILON)

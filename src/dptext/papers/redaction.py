@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from dptext.audits.divergence.divergence import measure
 from dptext.audits.divergence.estimators import DivergenceSettings
+from dptext.audits.divergence.renyi import ALPHAS
 from dptext.audits.inference.trait import (
     LINEAR,
     TFIDF,
@@ -36,16 +37,21 @@ NO_SOUND: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """Sizes of the study; of each of two sets `training` texts are learned from, and `attacked` ones are attacked."""
+    """Sizes of the study; of each of two sets `training` texts are learned from, and `attacked` ones are attacked.
+
+    The others are settings of the divergence; `confidence` is of its intervals.
+    """
 
     levels: tuple[float, ...] = (0.3, 0.6, 0.9)
     training: int = 90
     attacked: int = 90
     public: int = 600
+    alphas: tuple[float, ...] = ALPHAS
     components: int = 8
     folds: int = 2
     permutations: int = 19
     resamples: int = 100
+    confidence: float = 0.95
 
 
 def built_in(sizes: Sizes, seed: int) -> Texts:
@@ -151,6 +157,7 @@ def _as_split(private: Sequence[Record], sizes: Sizes) -> SetSplit:
 
 def _settings(sizes: Sizes, seed: int) -> DivergenceSettings:
     given: dict[str, Any] = {"permutations": sizes.permutations, "resamples": sizes.resamples, "seed": seed}
+    given |= {"alphas": sizes.alphas, "confidence": sizes.confidence}
     return DivergenceSettings(components=sizes.components, folds=sizes.folds, **given)
 
 
