@@ -29,6 +29,7 @@ SOUND: Final = "made sound"
 CHOICE: Final = "its choice, our net"
 PROTECTING: Final = "made sound, 10 a text"
 AUTHORS: Final = "author named"
+_FEWEST: Final = 4  # texts of an author
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,7 @@ def built_in(sizes: Sizes, seed: int) -> Texts:
 def study(texts: Texts, bench: Bench, sizes: Sizes | None = None) -> Paper:
     """Train the network with one latent as published and with one a position on public texts, and attribute releases.
 
-    ConfigError: fewer than two authors have enough texts.
+    ConfigError: fewer than two authors have four texts.
     """
     sizes = sizes or Sizes()
     split = _split(texts, sizes, bench.seed)
@@ -137,17 +138,22 @@ def study(texts: Texts, bench: Bench, sizes: Sizes | None = None) -> Paper:
 
 
 def _split(texts: Texts, sizes: Sizes, seed: int) -> AuthorSplit:
+    """Split texts of the authors who have enough, or fewer texts of each if there are no two such authors."""
     counts = Counter(record.author for record in texts.private if record.author is not None)
     if not counts:
         raise ConfigError("Expected --author-field NAME: the attack on ER-AE asks who wrote a text.")
     each = sizes.training + sizes.attacked
-    able = sorted(author for author, count in counts.items() if count >= each)[: sizes.authors]
+    able = [author for author, count in sorted(counts.items()) if count >= each][: sizes.authors]
+    if len(able) < 2:
+        able = [author for author, count in counts.most_common(sizes.authors) if count >= _FEWEST]
+        each = min((counts[author] for author in able), default=0)
     if len(able) < 2:
         raise ConfigError(
-            f"Expected at least 2 authors with {each} different private texts each, found {len(able)}: give more texts."
+            f"Expected at least 2 authors with {_FEWEST} different private texts each, found {len(able)}: give more."
         )
     own = [record for record in texts.private if record.author in able]
-    return split_authors(own, training=sizes.training, attacked=sizes.attacked, seed=seed)
+    training = each * sizes.training // (sizes.training + sizes.attacked)
+    return split_authors(own, training=training, attacked=each - training, seed=seed)
 
 
 def measured(split: AuthorSplit, rows: Rows, bench: Bench) -> dict[str, dict[str, Estimate | float | None]]:

@@ -1,10 +1,12 @@
 """Redaction (Gusain and Leith 2024): how far two sets of redacted texts stay apart, by divergence and by attack."""
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from dptext.audits.divergence.density_ratio import LEAST_ROWS
 from dptext.audits.divergence.divergence import measure
 from dptext.audits.divergence.estimators import DivergenceSettings
 from dptext.audits.divergence.renyi import ALPHAS
@@ -29,6 +31,7 @@ from dptext.utility.tables import PUBLIC_ONLY
 
 TRAIT: Final = "trait named"
 DIVERGENCE: Final = "divergence"
+_FEWEST: Final = 8  # texts of a label
 NO_SOUND: Final = (
     "No sound variant exists: a word that is not masked leaves as it is, so two texts that differ in it have no finite "
     "epsilon; masking all words leaves nothing."
@@ -62,10 +65,9 @@ def built_in(sizes: Sizes, seed: int) -> Texts:
 def study(texts: Texts, bench: Bench, sizes: Sizes | None = None) -> Paper:
     """Mask words at random, by level, and tell the two largest labels of the private texts apart.
 
-    ConfigError: no two labels have enough texts.
+    ConfigError: no two labels have eight texts.
     """
-    sizes = sizes or Sizes()
-    sides, names = _sides(texts, sizes)
+    sides, sizes = _sides(texts, sizes or Sizes())
     split = split_sets(*sides, training=sizes.training, attacked=sizes.attacked, seed=bench.seed)
     private = [record for part in (split.attacked, split.training) for side in part for record in side]
     private = [replace(record, id=str(i)) for i, record in enumerate(private)]
@@ -118,7 +120,7 @@ def study(texts: Texts, bench: Bench, sizes: Sizes | None = None) -> Paper:
         notes=(
             *texts.notes,
             (
-                f"The sets are the texts of two labels, {names}; {sizes.attacked:,} of each are attacked, "
+                f"The sets are the texts of the two most frequent labels; {sizes.attacked:,} of each are attacked, "
                 f"{sizes.training:,} learned from; {len(public):,} public texts: {texts.source}."
             ),
             (
@@ -134,18 +136,19 @@ def study(texts: Texts, bench: Bench, sizes: Sizes | None = None) -> Paper:
     )
 
 
-def _sides(texts: Texts, sizes: Sizes) -> tuple[tuple[list[Record], list[Record]], str]:
+def _sides(texts: Texts, sizes: Sizes) -> tuple[tuple[list[Record], list[Record]], Sizes]:
+    """Return the texts of the two most frequent labels, and smaller sizes if there are not enough of them."""
     counts = Counter(record.label for record in texts.private if record.label is not None)
-    needed = sizes.training + sizes.attacked
-    able = [label for label, count in sorted(counts.items()) if count >= needed]
-    if len(able) < 2:
+    chosen = [label for label, count in sorted(counts.items(), key=lambda one: (-one[1], one[0])) if count >= _FEWEST]
+    if len(chosen) < 2:
         raise ConfigError(
-            f"Expected --label-field NAME with two labels of at least {needed} private texts each, found {len(able)}: "
-            "the attack on redaction tells two kinds of texts apart."
+            f"Expected --label-field NAME with two labels of at least {_FEWEST} private texts each, found "
+            f"{len(chosen)}: the attack on redaction tells two kinds of texts apart."
         )
-    chosen = sorted(able, key=lambda label: -counts[label])[:2]
-    first, second = ([record for record in texts.private if record.label == label] for label in chosen)
-    return (first, second), f"the two most frequent of {len(counts)}"
+    first, second = ([record for record in texts.private if record.label == label] for label in chosen[:2])
+    each = min(len(first), len(second), sizes.training + sizes.attacked)
+    training = each * sizes.training // (sizes.training + sizes.attacked)
+    return (first, second), replace(sizes, training=training, attacked=each - training)
 
 
 def _as_split(private: Sequence[Record], sizes: Sizes) -> SetSplit:
@@ -172,6 +175,8 @@ def _measured(
     given: dict[str, Any] = {"released": tried, "training_released": taught, "attackers": attackers}
     report = infer_trait_from_releases(split, embedder=bench.embedder, seed=bench.seed, **given)
     best = best_share([(row.accuracy, row.attacked) for row in report.attacks])
+    if m + n < max(LEAST_ROWS, 2 * (math.floor(sizes.alphas[-1]) + 1)):  # too few for the largest order
+        return {COSINE: report.attacks[0].similarity, TRAIT: best, DIVERGENCE: None}
     sets = ([Record(each.id, each.output) for part in (tried, taught) for each in part[side]] for side in range(2))
     first, second = sets
     found = measure(first, second, public=public, embedder=bench.embedder, settings=_settings(sizes, bench.seed))

@@ -1,8 +1,6 @@
 """The five studies in small: planted numbers come out, every row is there, and no text of the study is shown."""
 
-import hashlib
 import json
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -18,22 +16,9 @@ from dptext.papers.measuring import COSINE, LABEL, Bench, rewritten
 from dptext.papers.table import NOT_DECIDED, REFERENCES, WIDTH, Paper, Row, beside, brief
 from dptext.papers.texts import HALVED, Texts, apart, authored, cut, documents, of_file, sampled
 from dptext.text.records import Record, Release
-from dptext.types import Floats
+from small_papers import SMALL, HashedWords
 
 SEED = 3
-
-
-class HashedWords:
-    """Stands in for the sentence encoder, which takes seconds to load."""
-
-    name, dim = "hashed words", 64
-
-    def embed(self, texts: Sequence[str]) -> Floats:
-        found = np.zeros((len(texts), self.dim))
-        for row, text in zip(found, texts, strict=True):
-            for word in text.lower().split():
-                row[hashlib.sha256(word.encode()).digest()[0] % self.dim] += 1
-        return found
 
 
 def fit(spec, *, public=(), private=(), seed: int, title: str) -> Mechanism[str]:
@@ -45,34 +30,6 @@ def bench() -> Bench:
     return Bench(HashedWords(), SEED, fit, lambda _: None)
 
 
-SMALL = {
-    "refutation": (refutation, refutation.Sizes(pairs=300, dims=(2, 16), private=30)),
-    "redaction": (
-        redaction,
-        redaction.Sizes(
-            levels=(0.5, 0.9), training=20, attacked=20, public=200, alphas=(1.5, 2.0), components=2, permutations=1,
-            resamples=3, confidence=0.5,
-        ),
-    ),
-    "adept": (
-        adept,
-        adept.Sizes(
-            private=60, held=30, public=60, pool=20, trials=50, codebook=30, hidden=8, epochs=1, sound_hidden=8,
-            sound_epochs=1, encoder="lstm",
-        ),
-    ),
-    "erae": (
-        erae,
-        erae.Sizes(
-            training=4, attacked=4, authors=3, public=80, tokens=6, words=100, hidden=8, latent=8, embedding=8,
-            epochs=1, vectors="glove",
-        ),
-    ),
-    "sentdp": (
-        sentdp,
-        sentdp.Sizes(private=30, public=40, candidates=40, clusters=3, epochs=1, projections=3, encoder="glove"),
-    ),
-}  # fmt: skip
 ROWS = {
     "redaction": [*REFERENCES, "50% masked", "90% masked"],
     "adept": [*REFERENCES, adept.PUBLISHED, adept.SOUND],
@@ -218,6 +175,18 @@ def test_a_file_without_a_public_part_is_halved_with_a_warning() -> None:
     assert len(small.private) == 10
     assert small.notes[-1].startswith("10 of 25 private")
     assert apart(records[:3], records[:2], "x").private[0].text == "text number 2"
+
+
+def test_few_texts_are_not_decided(bench: Bench) -> None:
+    """Half of 16 texts of either label are attacked: too few for a divergence, and to tell masked from public texts."""
+    _, small = SMALL["redaction"]
+    texts = sampled(60, 60, 2)
+    few = {label: [r for r in texts.private if r.label == label][:8] for label in texts.labels[:2]}
+    cut_down = Texts((*few[texts.labels[0]], *few[texts.labels[1]]), texts.public, "file.csv")
+    paper = redaction.study(cut_down, bench, replace(small, alphas=(1.5, 50.0)))
+    assert {row.numbers[redaction.DIVERGENCE] for row in paper.rows} == {None}
+    assert paper.against_public(paper.row("90% masked"))[1] == NOT_DECIDED
+    assert (paper.facts["training"], paper.facts["attacked"]) == (4, 4)
 
 
 def test_missing_fields_are_asked_for(bench: Bench) -> None:
