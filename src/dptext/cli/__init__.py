@@ -56,7 +56,7 @@ COMMANDS: Final = {
     ),
     "papers": (
         "papers:papers",
-        "Five papers, each as published and made sound: what is guaranteed, kept and leaked.",
+        "Try five papers, each as published and made sound. Originals and public text stand beside.",
         "dptext papers adept",
     ),
     "serve": (

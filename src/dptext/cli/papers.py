@@ -36,7 +36,7 @@ _SEED: Final = 0
 
 def papers(
     name: Annotated[
-        str | None, Argument(metavar="[NAME]", help=f"One of {', '.join(STUDIES)}. Default: all of them.")
+        str | None, Argument(metavar="NAME", help=f"One of {', '.join(STUDIES)}. Default: all of them.")
     ] = None,
     *,
     data: Annotated[Path | None, options.file_option(help="Texts of your own, instead of built-in ones.")] = None,
