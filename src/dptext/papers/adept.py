@@ -10,7 +10,7 @@ from dptext.mechanism import HasReconstruction, Mechanism
 from dptext.mechanisms.adept.latent import EncoderName
 from dptext.mechanisms.adept.published import PublishedAdept
 from dptext.mechanisms.adept.sound import Adept
-from dptext.papers.measuring import COSINE, LABEL, NO_GUARANTEE, Bench, linkage, reference, rewritten
+from dptext.papers.measuring import COSINE, LABEL, NO_GUARANTEE, Bench, allowed, linkage, reference, rewritten
 from dptext.papers.table import REFERENCES, Paper, Row, brief, compared
 from dptext.papers.texts import Texts, cut, sampled
 from dptext.sampling.randomness import seeded
@@ -119,7 +119,7 @@ def study(texts: Texts, bench: Bench, sizes: Sizes | None = None) -> Paper:
         notes=(
             *texts.notes,
             f"{len(private):,} private, {len(held):,} held out, {len(texts.public):,} public texts: {texts.source}.",
-            f"{named}: the share of the releases whose own original is the most like it of so many.",
+            allowed(kept[SOUND], EPSILON),
             f"{MEMBER}: does the loss of the auto-encoder tell texts of its training from others? .5 is guessing.",
         ),
         facts=facts,

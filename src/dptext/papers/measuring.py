@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+from dptext.audits.bounds import reconstruction_bound
 from dptext.embeddings.embedder import Embedder, embed_distinct
 from dptext.estimates import Estimate
 from dptext.mechanism import Mechanism, Spec
@@ -63,6 +64,15 @@ def reference(name: str, numbers: Mapping[str, Number]) -> Row:
 def linkage(found: Fidelity) -> str:
     """Return the name of the attack that looks for the original which is most like a release."""
     return f"named of {found.candidates}"
+
+
+def allowed(found: Fidelity, epsilon: float) -> str:
+    """Say what the attack by likeness does, and how often any attack may succeed at an epsilon of a text."""
+    most = reconstruction_bound(epsilon, found.candidates)
+    return (
+        f"{linkage(found)}: the share of the releases whose own original is the most like it of so many. Epsilon "
+        f"{epsilon:g} a text allows any attack {most:.3f}: the numbers are of this attack alone."
+    )
 
 
 def rewritten(found: Fidelity) -> dict[str, Estimate | None]:

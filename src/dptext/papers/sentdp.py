@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from dptext.embeddings.encoders import PublicVectors
 from dptext.mechanisms.sentences.deep_candidate import DeepCandidate
-from dptext.papers.measuring import COSINE, LABEL, Bench, linkage, reference, rewritten
+from dptext.papers.measuring import COSINE, LABEL, Bench, allowed, linkage, reference, rewritten
 from dptext.papers.table import REFERENCES, Paper, Row, compared
 from dptext.papers.texts import Texts, cut, documents
 from dptext.privacy.guarantee import Unit
@@ -106,7 +106,7 @@ def study(texts: Texts, bench: Bench, sizes: Sizes | None = None) -> Paper:
                 "number of sentences is revealed. The paper fits them on its training split."
             ),
             f"Sentence encoder of the mechanisms: {sizes.encoder}.",
-            f"{named}: the share of the releases whose own original is the most like it of so many.",
+            allowed(kept[SOUND], EPSILON),
         ),
         facts=facts,
     )
