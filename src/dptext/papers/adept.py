@@ -52,8 +52,8 @@ def study(texts: Texts, bench: Bench, sizes: Sizes | None = None) -> Paper:
     sizes = sizes or Sizes()
     texts = cut(texts, sizes.private + sizes.held, sizes.public)
     labels = texts.labels
-    third = len(texts.private) * sizes.held // (sizes.private + sizes.held)
-    private, held = texts.private[third:], texts.private[:third]
+    n_held = len(texts.private) * sizes.held // (sizes.private + sizes.held)
+    private, held = texts.private[n_held:], texts.private[:n_held]
     published = PublishedAdept(
         claimed_epsilon=EPSILON, labels=labels, hidden=sizes.hidden, embedding=sizes.hidden, epochs=sizes.epochs
     )
