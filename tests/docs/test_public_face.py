@@ -147,7 +147,7 @@ def test_every_command_and_option_has_help() -> None:
     group = typer.main.get_command(dptext_app())
     assert sorted(group.list_commands(None)) == [
         *("audit", "budget", "check", "compare", "demo", "explain", "fit", "init", "keys", "mechanisms"),
-        *("privatize", "recommend", "report", "serve", "synthesize", "utility"),
+        *("papers", "privatize", "recommend", "report", "serve", "synthesize", "utility"),
     ]
     audits = group.load("audit").list_commands(None)
     assert sorted(audits) == [

@@ -18,6 +18,12 @@ COMMANDS: Final[Mapping[str, Command]] = {
         "Measure",
         "dptext report results --out report.html",
     ),
+    "papers": Command(
+        "dptext_lab.cli.papers:papers",
+        "Try five papers, each as published and made sound. Originals and public text stand beside.",
+        "Measure",
+        "dptext papers adept",
+    ),
     "audit sensitivity": Command(
         "dptext_lab.cli.sensitivity:sensitivity",
         "Count pairs of clipped vectors that violate a sensitivity. This refuted ADePT as published.",

@@ -1,0 +1,138 @@
+"""`dptext papers`: the options, exit codes, the file of numbers, and a user's own texts. The studies are small."""
+
+import csv
+import json
+import stat
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import dptext_lab.cli.papers as command
+from dptext.cli.app import app, exit_code
+from dptext.errors import DPTextError
+from dptext.text.samples import sample_records
+from small_papers import SMALL, HashedWords
+
+CANARY = "zqxcanaryxv"
+
+
+@pytest.fixture(autouse=True)
+def light(monkeypatch: pytest.MonkeyPatch) -> None:
+    from dptext.embeddings import sentence_encoder
+
+    monkeypatch.setattr(sentence_encoder, "load_sentence_encoder", lambda *_, **__: HashedWords())
+    for name, (_, sizes) in SMALL.items():
+        built_in, study, _ = command.STUDIES[name]
+        small = (built_in, lambda texts, bench, study=study, sizes=sizes: study(texts, bench, sizes))
+        monkeypatch.setitem(command.STUDIES, name, (*small, lambda sizes=sizes: sizes))
+
+
+@pytest.fixture
+def reviews(tmp_path: Path) -> Path:
+    path = tmp_path / "reviews.csv"
+    with path.open("w", encoding="utf-8", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(["review", "kind", "who"])
+        for i, record in enumerate(sample_records(160, seed=5)):
+            rows.writerow([f"{record.text} {CANARY}{i}", record.label, f"{CANARY}{i % 3}"])
+    return path
+
+
+def dptext(*arguments: object) -> tuple[int, str, str]:
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    if isinstance(result.exception, DPTextError):
+        return exit_code(result.exception), result.stdout, f"{result.stderr}{result.exception}"
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result.exit_code, result.stdout, result.stderr
+
+
+FIELDS = ("--text-field", "review")
+
+
+def test_one_paper_is_answered_in_its_first_line_and_written(tmp_path: Path) -> None:
+    out = tmp_path / "numbers.json"
+    code, screen, told = dptext("papers", "refutation", "--out", out)
+    assert code == 0
+    assert screen.startswith("ADePT's claim is refuted: two latents of 16 coordinates")
+    assert "The seed is 0, always the same unless --seed is given" in screen
+    assert "pairs of 16 coordinates" in told
+    written = json.loads(out.read_text("utf-8"))
+    assert written["seed"] == 0
+    assert [*written["papers"]] == ["refutation"]
+    assert written["papers"]["refutation"]["rows"][0]["numbers"]["share of pairs"]["confidence"] == 0.95
+    assert stat.S_IMODE(out.stat().st_mode) == 0o600
+    assert dptext("papers", "refutation", "--out", out)[0] == 2  # nothing is overwritten
+    again = dptext("papers", "refutation", "--out", out, "--force")
+    assert again[:2] == (code, screen)
+
+
+def test_the_seed_changes_the_numbers() -> None:
+    found = [
+        json.loads(dptext("papers", "refutation", "--json", *more)[1]) for more in ((), ("--seed", 0), ("--seed", 1))
+    ]
+    for each in found:
+        del each["seconds"]
+    assert found[0] == found[1]
+    assert found[1]["papers"] != found[2]["papers"]
+
+
+@pytest.mark.parametrize(
+    ("name", "fields"),
+    [
+        ("refutation", ()),
+        ("redaction", ("--label-field", "kind")),
+        ("erae", ("--author-field", "who")),
+    ],
+)
+def test_texts_of_a_user_are_measured_and_not_shown(
+    name: str, fields: tuple[str, ...], reviews: Path, tmp_path: Path
+) -> None:
+    if name == "erae":
+        pytest.importorskip("torch")
+    out = tmp_path / "numbers.json"
+    code, screen, told = dptext("papers", name, "--data", reviews, *FIELDS, *fields, "--out", out, "--details")
+    assert code == 0, told
+    assert "Warning: Half of the file was taken as if it were public" in told
+    assert "for study only" in screen
+    assert CANARY not in screen + told + out.read_text("utf-8")
+    rows = json.loads(out.read_text("utf-8"))["papers"][name]["rows"]
+    if name != "refutation":
+        assert [row["row"] for row in rows][:3] == ["original", "public-only", "random"]
+
+
+def test_a_public_file_is_taken_as_public(reviews: Path, tmp_path: Path) -> None:
+    public = tmp_path / "public.jsonl"
+    public.write_text("".join(json.dumps({"text": r.text}) + "\n" for r in sample_records(60, seed=9)), "utf-8")
+    code, screen, told = dptext(
+        "papers", "refutation", "--data", reviews, *FIELDS, "--public", public, "--public-text-field", "text"
+    )
+    assert code == 0, told
+    assert "Half of the file" not in screen + told
+
+
+@pytest.mark.parametrize(
+    ("arguments", "asked"),
+    [
+        (("nothing",), "adept, refutation"),
+        (("--data", "{}"), "with --data"),
+        (("erae", "--data", "{}"), "--author-field"),
+        (("redaction", "--data", "{}"), "--label-field"),
+        (("refutation", "--label-field", "kind"), "--data FILE"),
+        (("refutation", "--seed", "-1"), "seed"),
+    ],
+)
+def test_what_is_missing_is_named(arguments: tuple[str, ...], asked: str, reviews: Path) -> None:
+    code, screen, told = dptext("papers", *(each.format(reviews) for each in arguments))
+    assert (code, screen) == (2, "")
+    assert asked in told
+
+
+def test_all_papers_share_a_screen(monkeypatch: pytest.MonkeyPatch) -> None:
+    few = {name: command.STUDIES[name] for name in ("refutation", "redaction")}
+    monkeypatch.setattr(command, "STUDIES", few)
+    code, screen, _ = dptext("papers")
+    assert code == 0
+    assert "No sound variant exists" in screen
+    assert screen.count("The paper:") == 2
+    assert max(map(len, screen.splitlines())) <= 100
