@@ -15,7 +15,7 @@ def load_script(name: str, path: Path) -> ModuleType:
     """
     for other in path.parent.glob("*.py"):
         known = sys.modules.get(other.stem)
-        if known is not None and Path(known.__file__ or "").parent != path.parent:
+        if other.stem != "__main__" and known is not None and Path(known.__file__ or "").parent != path.parent:
             del sys.modules[other.stem]
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None

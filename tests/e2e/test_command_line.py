@@ -659,7 +659,7 @@ def test_vectors_are_refused_where_the_format_holds_none(tmp_path: Path, release
 def test_help_imports_no_command_but_the_one_that_it_describes(arguments: list[str]) -> None:
     code = (
         "import atexit, sys\nfrom dptext.cli.app import main\n"
-        "atexit.register(lambda: print(*(name for name in sys.modules if name.startswith('dptext.cli.'))))\nmain()"
+        "atexit.register(lambda: print(*(name for name in sys.modules if '.cli.' in name)))\nmain()"
     )
     done = subprocess.run([sys.executable, "-c", code, *arguments], check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

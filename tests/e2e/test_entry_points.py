@@ -137,8 +137,10 @@ def test_attributes_of_an_absent_package_say_what_to_install(monkeypatch: pytest
         _ = audits.reconstruct
     with pytest.raises(AttributeError, match=r"has no attribute 'no_such_name'\.$"):
         _ = audits.no_such_name
-    from dptext.registry import settings_named
+    from dptext.registry import SPECS, SYNTHESES, settings_named
 
+    monkeypatch.setattr("dptext.registry.SPECS", fresh(SPECS))
+    monkeypatch.setattr("dptext.registry.SYNTHESES", fresh(SYNTHESES))
     for name in OWN["dptext"]:
         with pytest.raises(AttributeError, match=line.format(name)):
             settings_named(name)
@@ -231,7 +233,7 @@ def test_a_command_takes_no_place_of_ours(packages: Path) -> None:
     for i, name in enumerate(("fit", "audit exact", "compare", "keys create")):
         write_package(packages, f"table{i}", f"table{i}", TABLE.format(name, "nowhere:at_all"), COMMANDS)
     assert {*brought().commands} == {*OWN[COMMANDS]}
-    assert {package for package, _ in brought().commands.values()} == {"dptext", "dptext-gateway"}
+    assert {package for package, _ in brought().commands.values()} == {"dptext-gateway", "dptext-lab"}
     assert brought().faults == {}
 
 

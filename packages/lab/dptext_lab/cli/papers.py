@@ -25,11 +25,11 @@ from dptext_lab.papers.texts import HALVED, Texts, of_file
 
 #: The studies by name: what makes built-in texts, what measures, and the sizes.
 STUDIES: Final[dict[str, tuple[Callable[..., Texts], Callable[..., Paper], Callable[[], Any]]]] = {
-    "adept": (adept.built_in, adept.study, adept.Sizes),
-    "refutation": (refutation.built_in, refutation.study, refutation.Sizes),
-    "erae": (erae.built_in, erae.study, erae.Sizes),
-    "redaction": (redaction.built_in, redaction.study, redaction.Sizes),
-    "sentdp": (sentdp.built_in, sentdp.study, sentdp.Sizes),
+    "adept": (adept.built_in, adept.study, adept.AdeptSizes),
+    "refutation": (refutation.built_in, refutation.study, refutation.RefutationSizes),
+    "erae": (erae.built_in, erae.study, erae.ErAeSizes),
+    "redaction": (redaction.built_in, redaction.study, redaction.RedactionSizes),
+    "sentdp": (sentdp.built_in, sentdp.study, sentdp.SentDpSizes),
 }
 _SEED: Final = 0
 

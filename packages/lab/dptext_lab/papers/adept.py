@@ -14,7 +14,7 @@ from dptext_lab.adept.latent import EncoderName
 from dptext_lab.adept.published import PublishedAdept
 from dptext_lab.adept.sound import Adept
 from dptext_lab.papers.measuring import COSINE, LABEL, NO_GUARANTEE, Bench, allowed, linkage, reference, rewritten
-from dptext_lab.papers.table import REFERENCES, Paper, Row, brief, compared
+from dptext_lab.papers.table import REFERENCES, Paper, PaperRow, brief, compared
 from dptext_lab.papers.texts import Texts, cut, sampled
 from dptext_lab.refutation.attack import reconstruct
 
@@ -26,7 +26,7 @@ MEMBER: Final = "member AUC"
 
 
 @dataclass(frozen=True, slots=True)
-class Sizes:
+class AdeptSizes:
     """Sizes of the study. `held` private texts train nothing: an attack must tell them from those that do."""
 
     private: int = 400
@@ -42,14 +42,14 @@ class Sizes:
     encoder: EncoderName = "sentence"
 
 
-def built_in(sizes: Sizes, seed: int) -> Texts:
+def built_in(sizes: AdeptSizes, seed: int) -> Texts:
     """Return built-in requests with their labels."""
     return sampled(sizes.private + sizes.held, sizes.public, seed)
 
 
-def study(texts: Texts, bench: Bench, sizes: Sizes | None = None) -> Paper:
+def study(texts: Texts, bench: Bench, sizes: AdeptSizes | None = None) -> Paper:
     """Train ADePT as published on the private texts, and its sound form on the public ones; compare the releases."""
-    sizes = sizes or Sizes()
+    sizes = sizes or AdeptSizes()
     texts = cut(texts, sizes.private + sizes.held, sizes.public)
     labels = texts.labels
     n_held = len(texts.private) * sizes.held // (sizes.private + sizes.held)
@@ -74,7 +74,7 @@ def study(texts: Texts, bench: Bench, sizes: Sizes | None = None) -> Paper:
     true = published.vector_noise.true_epsilon
     epsilons = {PUBLISHED: (NO_GUARANTEE, f"claims {EPSILON:g}"), SOUND: (f"{sound.guarantee().epsilon:g} a text",)}
     rows += [
-        Row(
+        PaperRow(
             name,
             epsilons[name],
             {**rewritten(kept[name]), MEMBER: membership(mechanism, private, held, bench.seed)},

@@ -16,7 +16,7 @@ from dptext.types import Json
 from dptext.utility.tables import PUBLIC_ONLY
 from dptext_lab.erae.erae import ErAe
 from dptext_lab.papers.measuring import COSINE, Bench, Rows, reference
-from dptext_lab.papers.table import REFERENCES, Paper, Row, brief, compared
+from dptext_lab.papers.table import REFERENCES, Paper, PaperRow, brief, compared
 from dptext_lab.papers.texts import Texts, authored, cut
 
 #: The true epsilon of a word, of the rows that the paper is compared at.
@@ -33,7 +33,7 @@ _FEWEST: Final = 4  # texts of an author
 
 
 @dataclass(frozen=True, slots=True)
-class Sizes:
+class ErAeSizes:
     """Sizes of the study; of each author `training` texts are learned from, and `attacked` ones are attacked."""
 
     training: int = 25
@@ -49,17 +49,17 @@ class Sizes:
     vectors: Literal["minilm", "glove"] = "minilm"
 
 
-def built_in(sizes: Sizes, seed: int) -> Texts:
+def built_in(sizes: ErAeSizes, seed: int) -> Texts:
     """Return built-in requests of authors with planted habits."""
     return authored(2 * (sizes.training + sizes.attacked) * sizes.authors, sizes.public, seed)
 
 
-def study(texts: Texts, bench: Bench, sizes: Sizes | None = None) -> Paper:
+def study(texts: Texts, bench: Bench, sizes: ErAeSizes | None = None) -> Paper:
     """Train the network with one latent as published and with one a position on public texts, and attribute releases.
 
     ConfigError: fewer than two authors have four texts.
     """
-    sizes = sizes or Sizes()
+    sizes = sizes or ErAeSizes()
     split = _split(texts, sizes, bench.seed)
     texts = cut(replace(texts, private=()), 0, sizes.public)
     known = Counter(word for record in texts.public for word in words_of(record.text, sizes.tokens))
@@ -94,7 +94,7 @@ def study(texts: Texts, bench: Bench, sizes: Sizes | None = None) -> Paper:
     }
     epsilons[CHOICE] = (epsilons[SOUND][0], epsilons[PUBLISHED][1])
     found = [reference(name, numbers[name]) for name in REFERENCES]
-    found += [Row(name, epsilons[name], numbers[name], name != PUBLISHED) for name in made]
+    found += [PaperRow(name, epsilons[name], numbers[name], name != PUBLISHED) for name in made]
     by_name = {row.name: row for row in found}
     public, names = by_name[PUBLIC_ONLY], (COSINE, AUTHORS)
     chance = 1 / len({author_of(record) for record in split.attacked})
@@ -137,7 +137,7 @@ def study(texts: Texts, bench: Bench, sizes: Sizes | None = None) -> Paper:
     )
 
 
-def _split(texts: Texts, sizes: Sizes, seed: int) -> AuthorSplit:
+def _split(texts: Texts, sizes: ErAeSizes, seed: int) -> AuthorSplit:
     """Split texts of the authors who have enough, or fewer texts of each if there are no two such authors."""
     counts = Counter(record.author for record in texts.private if record.author is not None)
     if not counts:

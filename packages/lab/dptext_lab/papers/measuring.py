@@ -12,7 +12,7 @@ from dptext.sampling.randomness import seeded
 from dptext.text.records import Record, Release
 from dptext.utility.fidelity import Fidelity, fidelity
 from dptext.utility.tables import ORIGINAL, PUBLIC_ONLY, RANDOM, baselines
-from dptext_lab.papers.table import Number, Row
+from dptext_lab.papers.table import Number, PaperRow
 from dptext_lab.papers.texts import Texts
 
 LABEL: Final = "label kept"
@@ -56,9 +56,9 @@ class Bench:
         return {name: fidelity(private, releases, embedded=space, seed=self.seed) for name, releases in rows.items()}
 
 
-def reference(name: str, numbers: Mapping[str, Number]) -> Row:
+def reference(name: str, numbers: Mapping[str, Number]) -> PaperRow:
     """Return the row of a reference, with its epsilon: originals have none, what reads nothing private has 0."""
-    return Row(name, {ORIGINAL: (NO_GUARANTEE,), PUBLIC_ONLY: ("0",), RANDOM: ("0",)}[name], numbers)
+    return PaperRow(name, {ORIGINAL: (NO_GUARANTEE,), PUBLIC_ONLY: ("0",), RANDOM: ("0",)}[name], numbers)
 
 
 def linkage(found: Fidelity) -> str:

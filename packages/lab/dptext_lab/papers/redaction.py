@@ -12,7 +12,7 @@ from dptext.text.records import Record, Release
 from dptext.types import Json
 from dptext.utility.tables import PUBLIC_ONLY
 from dptext_lab.papers.measuring import COSINE, NO_GUARANTEE, Bench, reference
-from dptext_lab.papers.table import REFERENCES, Number, Paper, Row, brief
+from dptext_lab.papers.table import REFERENCES, Number, Paper, PaperRow, brief
 from dptext_lab.papers.texts import Texts, sampled
 from dptext_lab.redaction.divergence.density_ratio import LEAST_ROWS
 from dptext_lab.redaction.divergence.divergence import measure
@@ -39,7 +39,7 @@ NO_SOUND: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Sizes:
+class RedactionSizes:
     """Sizes of the study; of each of two sets `training` texts are learned from, and `attacked` ones are attacked.
 
     The others are settings of the divergence; `confidence` is of its intervals.
@@ -57,17 +57,17 @@ class Sizes:
     confidence: float = 0.95
 
 
-def built_in(sizes: Sizes, seed: int) -> Texts:
+def built_in(sizes: RedactionSizes, seed: int) -> Texts:
     """Return built-in requests; the two sets are two of their labels."""
     return sampled(4 * (sizes.training + sizes.attacked), sizes.public, seed)
 
 
-def study(texts: Texts, bench: Bench, sizes: Sizes | None = None) -> Paper:
+def study(texts: Texts, bench: Bench, sizes: RedactionSizes | None = None) -> Paper:
     """Mask words at random, by level, and tell the two largest labels of the private texts apart.
 
     ConfigError: no two labels have eight texts.
     """
-    sides, sizes = _sides(texts, sizes or Sizes())
+    sides, sizes = _sides(texts, sizes or RedactionSizes())
     split = split_sets(*sides, training=sizes.training, attacked=sizes.attacked, seed=bench.seed)
     private = [record for part in (split.attacked, split.training) for side in part for record in side]
     private = [replace(record, id=str(i)) for i, record in enumerate(private)]
@@ -91,7 +91,7 @@ def study(texts: Texts, bench: Bench, sizes: Sizes | None = None) -> Paper:
             found.append(reference(name, numbers))
         else:
             a_word = RandomRedaction(levels[name]).guarantee().delta
-            found.append(Row(name, (NO_GUARANTEE, f"delta {a_word:.2g} a word"), numbers, sound=False))
+            found.append(PaperRow(name, (NO_GUARANTEE, f"delta {a_word:.2g} a word"), numbers, sound=False))
     first, last = found[len(REFERENCES)], found[-1]
     right = [brief(row.numbers[TRAIT].value) for row in (first, last)]  # type: ignore[union-attr]
     delta = _settings(sizes, bench.seed).whole_delta(sizes.training + sizes.attacked)
@@ -136,7 +136,7 @@ def study(texts: Texts, bench: Bench, sizes: Sizes | None = None) -> Paper:
     )
 
 
-def _sides(texts: Texts, sizes: Sizes) -> tuple[tuple[list[Record], list[Record]], Sizes]:
+def _sides(texts: Texts, sizes: RedactionSizes) -> tuple[tuple[list[Record], list[Record]], RedactionSizes]:
     """Return the texts of the two most frequent labels, and smaller sizes if there are not enough of them."""
     counts = Counter(record.label for record in texts.private if record.label is not None)
     chosen = [label for label, count in sorted(counts.items(), key=lambda one: (-one[1], one[0])) if count >= _FEWEST]
@@ -151,21 +151,21 @@ def _sides(texts: Texts, sizes: Sizes) -> tuple[tuple[list[Record], list[Record]
     return (first, second), replace(sizes, training=training, attacked=each - training)
 
 
-def _as_split(private: Sequence[Record], sizes: Sizes) -> SetSplit:
+def _as_split(private: Sequence[Record], sizes: RedactionSizes) -> SetSplit:
     """Return the split of texts that were laid one after the other: attacked and learned from, either set."""
     m, n = sizes.attacked, sizes.training
     a, b, c, d = (tuple(private[i:j]) for i, j in ((0, m), (m, 2 * m), (2 * m, 2 * m + n), (2 * m + n, 2 * m + 2 * n)))
     return SetSplit((c, d), (a, b))
 
 
-def _settings(sizes: Sizes, seed: int) -> DivergenceSettings:
+def _settings(sizes: RedactionSizes, seed: int) -> DivergenceSettings:
     given: dict[str, Any] = {"permutations": sizes.permutations, "resamples": sizes.resamples, "seed": seed}
     given |= {"alphas": sizes.alphas, "confidence": sizes.confidence}
     return DivergenceSettings(components=sizes.components, folds=sizes.folds, **given)
 
 
 def _measured(
-    split: SetSplit, releases: Sequence[Release[str]], public: Sequence[Record], bench: Bench, sizes: Sizes
+    split: SetSplit, releases: Sequence[Release[str]], public: Sequence[Record], bench: Bench, sizes: RedactionSizes
 ) -> dict[str, Number]:
     m, n = sizes.attacked, sizes.training
     tried: SetReleases = (releases[:m], releases[m : 2 * m])

@@ -8,7 +8,7 @@ import numpy as np
 from dptext.embeddings.embedder import embed_distinct
 from dptext.types import Floats, Json
 from dptext_lab.papers.measuring import Bench
-from dptext_lab.papers.table import Number, Paper, Row
+from dptext_lab.papers.table import Number, Paper, PaperRow
 from dptext_lab.papers.texts import Texts, cut, sampled
 from dptext_lab.refutation.claims import Claim, counterexample
 from dptext_lab.refutation.simulation import PUBLISHED_PAIRS, Law, Normal, Uniform, simulate, violating_pairs
@@ -24,7 +24,7 @@ _AT_ONCE: Final = 2000
 
 
 @dataclass(frozen=True, slots=True)
-class Sizes:
+class RefutationSizes:
     """Sizes of the study: random pairs for each number of coordinates, and texts whose vectors are compared."""
 
     pairs: int = PUBLISHED_PAIRS
@@ -34,14 +34,14 @@ class Sizes:
     public: int = 20
 
 
-def built_in(sizes: Sizes, seed: int) -> Texts:
+def built_in(sizes: RefutationSizes, seed: int) -> Texts:
     """Return built-in texts, whose vectors are clipped and compared, too."""
     return sampled(sizes.private, sizes.public, seed)
 
 
-def study(texts: Texts, bench: Bench, sizes: Sizes | None = None) -> Paper:
+def study(texts: Texts, bench: Bench, sizes: RefutationSizes | None = None) -> Paper:
     """Count random pairs, and pairs of vectors of the private texts, that violate the claim of a distance of 2C."""
-    sizes = sizes or Sizes()
+    sizes = sizes or RefutationSizes()
     texts = cut(texts, sizes.private, len(texts.public))
     rows = []
     for dim in sizes.dims:
@@ -79,7 +79,7 @@ def study(texts: Texts, bench: Bench, sizes: Sizes | None = None) -> Paper:
     )
 
 
-def _drawn(claim: Claim, law: Law, pairs: int, seed: int) -> Row:
+def _drawn(claim: Claim, law: Law, pairs: int, seed: int) -> PaperRow:
     found = simulate(claim, law, pairs=pairs, seed=seed)
     generator, largest, left = np.random.default_rng([seed, claim.dim]), 0.0, pairs
     while left:  # the pairs that `simulate` drew, as it draws them in order
@@ -93,10 +93,10 @@ def _drawn(claim: Claim, law: Law, pairs: int, seed: int) -> Row:
         LARGEST: largest / claim.claimed,
         TRUE: claim.factor,
     }
-    return Row(f"n = {claim.dim}, {law}", _epsilons(claim), numbers)
+    return PaperRow(f"n = {claim.dim}, {law}", _epsilons(claim), numbers)
 
 
-def _given(vectors: Floats, seed: int) -> Row:
+def _given(vectors: Floats, seed: int) -> PaperRow:
     from scipy.spatial.distance import pdist  # noqa: PLC0415 (slow to load)
 
     claim = Claim(dim=vectors.shape[1])
@@ -110,7 +110,7 @@ def _given(vectors: Floats, seed: int) -> Row:
         LARGEST: largest / claim.claimed,
         TRUE: claim.factor,
     }
-    return Row(f"n = {claim.dim}, vectors of texts", _epsilons(claim), numbers)
+    return PaperRow(f"n = {claim.dim}, vectors of texts", _epsilons(claim), numbers)
 
 
 def _epsilons(claim: Claim) -> tuple[str, str]:

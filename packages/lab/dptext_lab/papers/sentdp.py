@@ -10,7 +10,7 @@ from dptext.text.tokens import sentences
 from dptext.types import Json
 from dptext.utility.tables import PUBLIC_ONLY
 from dptext_lab.papers.measuring import COSINE, LABEL, Bench, allowed, linkage, reference, rewritten
-from dptext_lab.papers.table import REFERENCES, Paper, Row, compared
+from dptext_lab.papers.table import REFERENCES, Paper, PaperRow, compared
 from dptext_lab.papers.texts import Texts, cut, documents
 from dptext_lab.sentdp.sentdp import SentDp
 
@@ -22,7 +22,7 @@ SOUND: Final = "made sound"
 
 
 @dataclass(frozen=True, slots=True)
-class Sizes:
+class SentDpSizes:
     """Sizes of the study, and of the paper's recoder and directions."""
 
     private: int = 150
@@ -37,17 +37,17 @@ class Sizes:
     encoder: str = "distilled"
 
 
-def built_in(sizes: Sizes, seed: int) -> Texts:
+def built_in(sizes: SentDpSizes, seed: int) -> Texts:
     """Return built-in documents of some requests each."""
     return documents(sizes.private, sizes.public, seed, requests=sizes.requests)
 
 
-def study(texts: Texts, bench: Bench, sizes: Sizes | None = None) -> Paper:
+def study(texts: Texts, bench: Bench, sizes: SentDpSizes | None = None) -> Paper:
     """Choose public documents by the paper's depth, in both directions, and by likeness; compare the releases.
 
     ConfigError: too few public documents have the least number of sentences.
     """
-    sizes = sizes or Sizes()
+    sizes = sizes or SentDpSizes()
     texts = cut(texts, sizes.private, sizes.public)
     labels = texts.labels
     known: dict[str, Any] = {"labels": labels, "candidates": sizes.candidates, "min_sentences": sizes.least}
@@ -73,7 +73,7 @@ def study(texts: Texts, bench: Bench, sizes: Sizes | None = None) -> Paper:
     named = linkage(kept[SOUND])
     found = [reference(name, rewritten(kept[name])) for name in REFERENCES]
     epsilons = {name: _epsilons(spec) for name, spec in specs.items()}
-    found += [Row(name, epsilons[name], rewritten(kept[name]), name not in (PUBLISHED, PRINTED)) for name in specs]
+    found += [PaperRow(name, epsilons[name], rewritten(kept[name]), name not in (PUBLISHED, PRINTED)) for name in specs]
     by_name = {row.name: row for row in found}
     public, names = by_name[PUBLIC_ONLY], (LABEL, COSINE) if labels else (COSINE,)
     a_sentence = specs[SOUND].guarantee(Unit.SENTENCE).epsilon

@@ -26,7 +26,7 @@ Number = Estimate | float | None
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class PaperRow:
     """One way to release the texts, or one case of a claim.
 
     `epsilon` says in one or two short lines what is guaranteed. `numbers` are by the columns of the table; None where
@@ -54,17 +54,17 @@ class Paper:
     instead: str
     answer: tuple[str, ...]
     columns: tuple[str, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[PaperRow, ...]
     kept: str = ""
     leaks: str = ""
     notes: tuple[str, ...] = ()
     facts: Mapping[str, Json] = field(default_factory=dict)
 
-    def row(self, name: str) -> Row:
+    def row(self, name: str) -> PaperRow:
         """Return the row of a name; KeyError for an unknown name."""
         return {row.name: row for row in self.rows}[name]
 
-    def against_public(self, row: Row) -> tuple[str, ...]:
+    def against_public(self, row: PaperRow) -> tuple[str, ...]:
         """Say whether a row keeps more, and leaks more, than public text alone; empty for public text itself."""
         base = next((each for each in self.rows if each.name == PUBLIC_ONLY), None)
         if base is None or row is base:
@@ -143,7 +143,7 @@ def told(name: str, number: Number) -> str:
     return f"{name} {brief(number.value if isinstance(number, Estimate) else number or 0.0)}"
 
 
-def compared(first: Row, second: Row, names: Sequence[str]) -> str:
+def compared(first: PaperRow, second: PaperRow, names: Sequence[str]) -> str:
     """Return the numbers of two rows as "A .40 (B .20)", for sentences."""
     pairs = ((told(name, first.numbers.get(name)), second.numbers.get(name)) for name in names)
     return ", ".join(f"{own} ({told(second.name, other)})" for own, other in pairs)

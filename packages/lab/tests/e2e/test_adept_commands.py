@@ -506,7 +506,7 @@ WRONG = {
     "no private text": (["fit", *ADEPT, "--private", "PUBLIC", "--out", "new"], "published_adept"),
     "nothing to choose among": (
         ["fit", *ADEPT, "--public", "PUBLIC", "--pool", "PUBLIC", "--out", "new"],
-        "deep_candidate, sentdp, candidates",
+        "deep_candidate, candidates, sentdp",
     ),
     "a pool beside public text": (
         ["fit", "-m", "candidates", "-s", "epsilon=1", "--pool", "PUBLIC", "--out", "new"],

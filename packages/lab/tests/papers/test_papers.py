@@ -12,7 +12,7 @@ from dptext.mechanism import Mechanism
 from dptext.text.records import Record, Release
 from dptext_lab.papers import adept, erae, redaction, refutation, sentdp
 from dptext_lab.papers.measuring import COSINE, LABEL, Bench, rewritten
-from dptext_lab.papers.table import NOT_DECIDED, REFERENCES, WIDTH, Paper, Row, beside, brief
+from dptext_lab.papers.table import NOT_DECIDED, REFERENCES, WIDTH, Paper, PaperRow, beside, brief
 from dptext_lab.papers.texts import HALVED, Texts, apart, authored, cut, documents, of_file, sampled
 from dptext_lab.refutation.claims import Claim
 from dptext_lab.refutation.simulation import Normal, Uniform, simulate
@@ -100,7 +100,7 @@ def test_a_method_that_returns_its_input_is_found_out(bench: Bench) -> None:
     numbers = {name: rewritten(found) for name, found in kept.items()}
     assert numbers["planted"]["named of 60"].value > 0.97
     assert numbers["planted"][LABEL].value == 1
-    made = [Row(name, ("none",), found) for name, found in numbers.items()]
+    made = [PaperRow(name, ("none",), found) for name, found in numbers.items()]
     paper = Paper("p", "s", "c", "i", ("a",), (COSINE,), tuple(made), kept=COSINE, leaks="named of 60")
     assert paper.against_public(paper.row("planted")) == ("keeps more", "leaks more")
     assert paper.against_public(paper.row("random"))[1] == NOT_DECIDED

@@ -15,7 +15,6 @@ from scipy.stats import binomtest, chisquare
 
 from dptext.audits.bounds import reconstruction_bound
 from dptext.audits.subjects import claim_of, unclaimed
-from dptext.cli.audit import trials as command
 from dptext.cli.grouped import spread
 from dptext.errors import ConfigError, IncomparableError
 from dptext.mechanisms.words.word_metric import WordMetric
@@ -30,6 +29,7 @@ from dptext.sampling.randomness import Randomness, seeded
 from dptext.text.records import Record
 from dptext.types import Floats, Integers
 from dptext_lab.adept.published_noise import ClassicalGaussian, PublishedLaplace
+from dptext_lab.cli import reconstruction as command
 from dptext_lab.refutation import attack as reconstruction
 from dptext_lab.refutation import pools
 from dptext_lab.refutation.attack import Reconstruction, TopSuccess, reconstruct
