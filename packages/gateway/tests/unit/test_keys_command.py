@@ -6,18 +6,16 @@ import secrets
 import shutil
 import socket
 import sqlite3
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from commands import Interpreter, dptext
-from dptext.errors import LedgerError, MissingExtraError
+from dptext.errors import LedgerError
 from dptext.ledger.database import Database
 from dptext.text.files import held
-from dptext_gateway import commands as gateway
 from dptext_gateway.keys import Keys
 from dptext_gateway.settings import Secret
 from dptext_gateway.store import Store
@@ -174,21 +172,3 @@ def test_an_address_or_spool_that_is_taken_is_said_before_anything_is_served(
     (tmp_path / "spool").mkdir()
     with held(tmp_path / "spool" / "lock", "It is held."):
         assert "Another gateway uses the spool" in refused("--port", 0, "--spool", tmp_path / "spool")
-
-
-@pytest.mark.parametrize("missing", ["sqlalchemy", "alembic", "psycopg"])
-@pytest.mark.parametrize("command", [("keys", "create"), ("keys", "list"), ("serve",)], ids=" ".join)
-def test_without_its_extra_a_command_names_that_of_the_gateway(
-    command: tuple[str, ...], missing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Not that of the ledger, which is a part of it: who installs that alone is sent back again."""
-    monkeypatch.setitem(sys.modules, missing, None)
-    books = str(tmp_path / "books.db")
-    calls: dict[tuple[str, ...], Callable[[], None]] = {
-        ("keys", "create"): lambda: gateway.create("team", books, ["jobs"], account="reviews"),
-        ("keys", "list"): lambda: gateway.listed(books),
-        ("serve",): lambda: gateway.serve(tmp_path, books),
-    }
-    with pytest.raises(MissingExtraError, match=rf"`dptext {command[0]}` needs .* {missing}. .*'dptext\[service\]'"):
-        calls[command]()
-    assert list(tmp_path.iterdir()) == []
