@@ -59,7 +59,9 @@ def test_init_leaves_out_what_is_not_installed(tmp_path: Path, monkeypatch: pyte
     told, said = call("init private.jsonl --public public.jsonl --unit document --epsilon 5 --task meaning")
     assert "measured mechanisms are not installed and left out, such as adept. " + LINE in said
     assert said.startswith("9 ")
-    assert told.startswith("Take candidates: at epsilon 5 per document it measured best for meaning on 3 of our corpora")
+    assert told.startswith(
+        "Take candidates: at epsilon 5 per document it measured best for meaning on 3 of our corpora"
+    )
     assert 'kind = "candidates"' in Path("dptext.toml").read_text("utf-8")
 
 

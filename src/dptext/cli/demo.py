@@ -175,10 +175,7 @@ def lines(found: Findings) -> list[str]:
         "The same claim of noise at the true scale:",
         *_indented(answers.trial(found.true, found.claim)),
         "",
-        *(
-            f"{'Next:' if i == 0 else '':6}{command}  ({meaning})"
-            for i, (command, meaning) in enumerate(_NEXT.items())
-        ),
+        *(f"{'Next:' if i == 0 else '':6}{command}  ({meaning})" for i, (command, meaning) in enumerate(_NEXT.items())),
     ]
 
 
