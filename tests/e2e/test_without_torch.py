@@ -67,9 +67,3 @@ def test_the_child_cannot_import_them(name: str, tmp_path: Path) -> None:
     done = run(f"import {name}.cuda", tmp_path)
     assert done.returncode == 1
     assert "ModuleNotFoundError" in done.stderr
-
-
-def test_a_mechanism_with_a_network_says_what_to_install(tmp_path: Path) -> None:
-    done = run("dp.SentDp.tiny()[0].fit(public=records, seed=0)", tmp_path)
-    assert done.returncode == 1
-    assert "SentDp needs the package torch. Run: pip install" in done.stderr

@@ -96,7 +96,7 @@ def _require_parquet() -> None:
     try:
         load_pyarrow()
     except MissingExtraError:
-        said = "This gateway cannot read Parquet: send jsonl or csv. Whoever runs it can install 'dptext[parquet]'."
+        said = "This gateway cannot read Parquet: send jsonl or csv. Whoever runs it can install 'dptext[files]'."
         raise Problem(415, "format", said) from None
 
 

@@ -1,4 +1,4 @@
-"""Figures as SVG, with the same bytes for the same numbers. Needs matplotlib: pip install "dptext[report]".
+"""Figures as SVG, with the same bytes for the same numbers.
 
 `drawing` yields an empty figure and saves it when the block ends::
 
@@ -17,7 +17,6 @@ from collections.abc import Iterator, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
-from dptext.errors import needing
 from dptext.estimates import Estimate
 from dptext.text.files import Target
 from dptext.types import Floats
@@ -53,10 +52,10 @@ _STYLE: Final = {
 
 
 def load_matplotlib() -> ModuleType:
-    """Load the module matplotlib at first use; MissingExtraError where it is not installed."""
-    with needing("Drawing figures", "report"):
-        import matplotlib as mpl  # noqa: PLC0415
-        import matplotlib.figure  # noqa: PLC0415
+    """Load the module matplotlib at first use."""
+    import matplotlib as mpl  # noqa: PLC0415 (slow to load)
+    import matplotlib.figure  # noqa: PLC0415
+
     return mpl
 
 

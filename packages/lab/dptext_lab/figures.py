@@ -1,10 +1,9 @@
 """Figures of sensitivities and divergences as SVG: equal numbers give equal bytes.
 
-Needs matplotlib: pip install "dptext[report]". `dptext.audits.figures` needs no library.
+matplotlib draws them. `dptext.audits.figures` needs no library.
 
 Each function writes an SVG file to `path`. Only the file's owner can read it; a `Target` may set other rights, or allow
-an existing file to be overwritten. Errors of each: ConfigError if the file cannot be written, MissingExtraError if
-matplotlib is not installed.
+an existing file to be overwritten. Error of each: ConfigError if the file cannot be written.
 
 `drawing` yields a figure for drawings of one's own::
 

@@ -7,7 +7,7 @@ from xml.etree import ElementTree as ET
 import matplotlib as mpl
 import pytest
 
-from dptext.errors import ConfigError, MissingExtraError
+from dptext.errors import ConfigError
 from dptext.estimates import Estimate
 from dptext.sampling.clipping import Norm
 from dptext_lab import figures as report
@@ -102,12 +102,6 @@ def test_rows_that_are_not_of_one_claim_are_refused(rows, tmp_path) -> None:
 def test_a_file_that_cannot_be_written(rows, tmp_path) -> None:
     with pytest.raises(ConfigError, match="Cannot write"):
         report.violations_figure(rows, tmp_path / "absent" / "v.svg")
-
-
-def test_without_matplotlib_the_install_line_is_named(rows, tmp_path, monkeypatch) -> None:
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(MissingExtraError, match=r"pip install 'dptext\[report\]'"):
-        report.violations_figure(rows, tmp_path / "v.svg")
 
 
 def test_importing_the_module_does_not_import_matplotlib() -> None:

@@ -77,7 +77,7 @@ class Ray:
 
     def answers(self, job: object, tasks: Sequence[Task]) -> Iterator[tuple[int, Any]]:
         """Yield answers as `Here.answers`. ConfigError: there is no cluster. MissingExtraError: Ray is absent."""
-        with needing("engine='ray'", "ray"):
+        with needing("engine='ray'", "dptext[ray]"):
             import ray  # noqa: PLC0415 (an extra, slow to load)
         if not ray.is_initialized():
             _connect(ray, self.address)
@@ -245,7 +245,7 @@ class Workers:
     address: str | None = None
 
     def __post_init__(self) -> None:
-        _validate.one_of(("local", "ray"), engine=self.engine)
+        _validate.one_of(("local", "dptext[ray]"), engine=self.engine)
         _validate.not_negative(workers=self.n, memory=self.memory)
         if self.address is not None and self.engine != "ray":
             raise ConfigError(

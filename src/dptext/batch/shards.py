@@ -64,7 +64,7 @@ def file_system(url: str, options: Mapping[str, Any]) -> tuple[Any, str]:
 
     MissingExtraError: fsspec is not installed. ConfigError: fsspec does not know the URL, or lacks a package for it.
     """
-    with needing("A URL", "batch"):
+    with needing("A URL", "dptext[files]"):
         import fsspec  # noqa: PLC0415 (an extra)
     try:
         return fsspec.core.url_to_fs(url, **options)  # type: ignore[no-any-return]  # untyped

@@ -56,8 +56,8 @@ COMMANDS: Final[Mapping[str, Command]] = {
         "dptext recommend --unit document --epsilon 10 --task classification",
     ),
     "demo": Command(
-        "dptext_lab.cli.demo:demo",
-        "Try ADePT on built-in texts: what it guarantees and keeps.",
+        "dptext.cli.demo:demo",
+        "Synthesize a corpus from built-in texts, judge it, and refute a false claim.",
         "Choose",
         "dptext demo",
     ),

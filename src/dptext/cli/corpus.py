@@ -117,11 +117,16 @@ def _learned(
         return [f"{said}; the public texts have no labels to learn from."]
     said += f", from the public texts {cell(public, interval)}."
     assert isinstance(made, Estimate) and isinstance(public, Estimate)  # noqa: S101, PT018
+    return [f"{said} {worth(made, public)}"]
+
+
+def worth(made: Estimate, public: Estimate) -> str:
+    """Say whether a corpus teaches a classifier more than public texts do, by two accuracies."""
     if made.low > public.high:
-        return [f"{said} The corpus teaches more than the public texts."]
+        return "The corpus teaches more than the public texts."
     if made.high < public.low:
-        return [f"{said} The public texts teach more: take these."]
-    return [f"{said} It is not shown to teach more than the public texts."]
+        return "The public texts teach more: take these."
+    return "It is not shown to teach more than the public texts."
 
 
 def _table(rows: Mapping[str, Mapping[str, Estimate | float]], heads: Iterable[str]) -> list[str]:

@@ -15,9 +15,12 @@ from dptext.cli.answers import TAKE_NONE, by_law
 from dptext.cli.app import FILE
 from dptext.cli.check import NOT_BY_TEXTS, NOT_PROTECTED, form_options, stated_options
 from dptext.cli.grouped import promises
+from dptext.cli.terminal import say
+from dptext.doors import absent
 from dptext.errors import ConfigError
 from dptext.mechanism import Learns
 from dptext.privacy.guarantee import Unit
+from dptext.recommend.measured import KeptRow
 from dptext.recommend.recommendation import Asked, recommendations
 from dptext.recommend.tables import read_measured
 from dptext.registry import SPECS
@@ -247,7 +250,7 @@ def _mechanism(asked: Asked, labels: list[str], *, n_public: int) -> tuple[dict[
                 "them. Name a file with --public, or protect single words with --unit token."
             )
         return {"kind": _WORDS, "epsilon": asked.epsilon}, f"Take {_WORDS}: it blurs each word at {price} of distance."
-    answers = [each for each in recommendations(read_measured(None).rows, asked) if each.qualified]
+    answers = [each for each in recommendations(_installed(read_measured(None).rows), asked) if each.qualified]
     best, free = [each.qualified[0].row for each in answers], [each.corpus for each in answers if each.is_free]
     trained = {kind for kind, cls in SPECS.usable().items() if cls.tiny()[0].traits.trains}
     able = SPECS.usable().keys() - (trained if n_public < _ENOUGH_TO_TRAIN else ())
@@ -267,3 +270,11 @@ def _mechanism(asked: Asked, labels: list[str], *, n_public: int) -> tuple[dict[
             f"{', '.join(free)}. {kind} is written down for whoever needs each text."
         )
     return settings, f"Take {kind}: at {price} it measured best for {asked.task} on {n} of our corpora."
+
+
+def _installed(rows: Sequence[KeptRow]) -> list[KeptRow]:
+    """Return the rows of references and of installed mechanisms, and say how many mechanisms are left out."""
+    if left := sorted({row.kind for row in rows} - {"", *SPECS}):
+        said = f"{len(left)} measured mechanisms are not installed and left out, such as {left[0]}."
+        say(f"{said}{absent(SPECS.group, left[0])}")
+    return [row for row in rows if row.kind not in left]

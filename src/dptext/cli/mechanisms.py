@@ -17,6 +17,7 @@ from dptext.cli.chosen import SpecOptions, check_label_field, fitted_on, kinds, 
 from dptext.cli.grouped import COMPUTED, runs
 from dptext.cli.options import DetailsOption, JsonOption
 from dptext.cli.terminal import advising, say
+from dptext.doors import absent
 from dptext.errors import ConfigError
 from dptext.mechanism import Answers, HasRemarks, HasTraining, Learns, Promise, Spec, Traits, setting_fields, settings
 from dptext.privacy.guarantee import Basis, format_delta, format_epsilon
@@ -46,7 +47,8 @@ def mechanisms(
     known = SPECS.usable(say)
     every: dict[str, Named] = {**known, **SYNTHESES.usable(say)}
     if name is not None and name not in every:
-        raise ConfigError(f"Expected a mechanism, found {name!r}. There are: {', '.join(every)}.")
+        said = absent(SPECS.group, name) or absent(SYNTHESES.group, name) or f" There are: {', '.join(every)}."
+        raise ConfigError(f"Expected a mechanism, found {name!r}.{said}")
     if as_json:
         shown = every if name is not None else known  # the list has the mechanisms that answer each text
         print(json.dumps([_data(kind, cls) for kind, cls in shown.items() if name in (None, kind)], indent=2))

@@ -16,10 +16,12 @@ from dptext.cli.answers import TAKE_NONE, by_law
 from dptext.cli.grouped import promises, reads
 from dptext.cli.options import DetailsOption, ForceOption, JsonOption, any_path, member, output_option
 from dptext.cli.terminal import say
+from dptext.doors import absent
 from dptext.errors import ConfigError
 from dptext.mechanism import setting_fields
 from dptext.privacy.guarantee import Guarantee, Relation, Unit
 from dptext.recommend.measured import MeasuredTable
+from dptext.recommend.pooled import MeasuredRow
 from dptext.recommend.recommendation import (
     FIDELITY,
     LABEL_KEPT,
@@ -208,14 +210,20 @@ def _answer(answers: Sequence[Recommendation], asked: Asked) -> list[str]:
     lines.append("")
     lines += [_line(answer) for answer in answers]
     best = next(row for row in chosen if row.kind == kind)
-    settings = " ".join(f"--set {name}={value}" for name, value in _chosen(best.kind, parse_json(best.settings)))
     return [
         *lines,
         "",
         by_law(Guarantee(best.epsilon or 0.0, best.delta or 0.0, asked.unit, Relation.REPLACE_ONE)),
-        f"Next: dptext fit --mechanism {kind} {settings} --public FILE --out MODEL",
+        _next(best),
         "Measured on these corpora and no others: dptext compare measures yours.",
     ]
+
+
+def _next(best: MeasuredRow) -> str:
+    if best.kind not in SPECS:  # the table has rows of kinds that packages bring
+        return f"Next: install {best.kind}, and ask again.{absent(SPECS.group, best.kind)}"
+    settings = " ".join(f"--set {name}={value}" for name, value in _chosen(best.kind, parse_json(best.settings)))
+    return f"Next: dptext fit --mechanism {best.kind} {settings} --public FILE --out MODEL"
 
 
 def _chosen(kind: str, values: Mapping[str, Json]) -> list[tuple[str, Json]]:

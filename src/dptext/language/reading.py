@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 
-from dptext.errors import ConfigError, DPTextError, MissingExtraError, needing
+from dptext.errors import ConfigError, DPTextError, MissingExtraError
 from dptext.text.files import sha256_of
 from dptext.types import Singles
 
@@ -126,11 +126,10 @@ def _packaged() -> Path:
 
 def _read_gguf(path: Path, expected: str | None) -> LanguageModel:
     """Read a model from one file: its tokenizer, and quantized weights, which become float32."""
-    with needing(_WHAT, "language"):
-        from gguf import GGUFReader  # noqa: PLC0415 (an extra)
-        from gguf.quants import dequantize  # noqa: PLC0415 (an extra)
+    from gguf import GGUFReader  # noqa: PLC0415 (slow to load)
+    from gguf.quants import dequantize  # noqa: PLC0415
 
-        from dptext.language.llama import read_llama  # noqa: PLC0415 (needs an extra)
+    from dptext.language.llama import read_llama  # noqa: PLC0415 (numba is slow to load)
 
     digest = sha256_of(path)
     if expected is not None and digest != expected:
@@ -207,7 +206,7 @@ def _gguf_name(name: str) -> str:
 
 
 def _byte_pairs(words: Sequence[str], merges: Sequence[str]) -> Tokenizer:
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers  # noqa: PLC0415 (an extra)
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers  # noqa: PLC0415 (slow to load)
 
     pairs = [(left, right) for left, right in (merge.split(" ") for merge in merges)]
     found = Tokenizer(models.BPE(vocab={word: i for i, word in enumerate(words)}, merges=pairs))
@@ -218,11 +217,10 @@ def _byte_pairs(words: Sequence[str], merges: Sequence[str]) -> Tokenizer:
 
 
 def _read_folder(path: Path) -> LanguageModel:
-    with needing(_WHAT, "language"):
-        from safetensors import SafetensorError, deserialize  # noqa: PLC0415 (an extra)
-        from tokenizers import Tokenizer  # noqa: PLC0415 (an extra)
+    from safetensors import SafetensorError, deserialize  # noqa: PLC0415 (slow to load)
+    from tokenizers import Tokenizer  # noqa: PLC0415
 
-        from dptext.language.llama import read_llama  # noqa: PLC0415 (needs an extra)
+    from dptext.language.llama import read_llama  # noqa: PLC0415 (numba is slow to load)
 
     given = json.loads((path / "config.json").read_bytes())
     if not isinstance(given, dict):
@@ -287,7 +285,7 @@ def _singles(name: str, stored: Mapping[str, Any]) -> Singles:
 
 def _supported(config: Mapping[str, Any], path: Path) -> dict[str, Any]:
     """The settings, with those of transformers where one is absent; ConfigError where one is not supported."""
-    from dptext.language.llama import completed, unsupported  # noqa: PLC0415 (needs an extra)
+    from dptext.language.llama import completed, unsupported  # noqa: PLC0415 (numba is slow to load)
 
     if found := unsupported(config):
         raise _other(path, found)

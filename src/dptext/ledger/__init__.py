@@ -10,7 +10,7 @@ from importlib.util import find_spec
 
 from dptext.errors import needing
 
-with needing("A ledger", "ledger"):
+with needing("A ledger", "dptext[ledger]"):
     for _name in ("sqlalchemy", "alembic", "psycopg"):
         if find_spec(_name) is None:
             raise ModuleNotFoundError(name=_name)

@@ -218,20 +218,16 @@ def blocks_of(randomness: Randomness, sizes: Sequence[int], most: int) -> Iterat
         start += n
 
 
-class Extra:
-    """A module that needs packages of extras, imported when an attribute is first read.
+class Lazy:
+    """A module that is slow to load, imported when an attribute is first read."""
 
-    MissingExtraError names the feature and its extras.
-    """
-
-    def __init__(self, module: str, what: str, *extras: str) -> None:
-        self._module, self._what, self._extras = module, what, extras
+    def __init__(self, module: str) -> None:
+        self._module = module
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):  # inspection of a module reads such names
             raise AttributeError(name)
-        with needing(self._what, *self._extras):
-            return getattr(import_module(self._module), name)
+        return getattr(import_module(self._module), name)
 
 
 @cache
@@ -283,7 +279,7 @@ class FittedMechanism(Frozen, Generic[Spec_co]):
 
     def __init__(self, spec: Spec_co) -> None:
         if (device := getattr(spec, "device", "cpu")) != "cpu":
-            with needing(f"device={device!r}", "sbert"):
+            with needing(f"device={device!r}", "dptext[torch]"):
                 from dptext.embeddings.devices import require_device  # noqa: PLC0415 (needs torch)
             require_device(device)
         self.spec = spec

@@ -131,7 +131,7 @@ class Privatized(Iterable[Release[str]]):
 
         Errors as `to_records`; MissingExtraError: pandas is not installed.
         """
-        with needing("A data frame", "frames"):
+        with needing("A data frame", "dptext[frames]"):
             import pandas as pd  # noqa: PLC0415 (an extra)
         found = self._columns()
         columns = self._layout([])
@@ -147,7 +147,7 @@ class Privatized(Iterable[Release[str]]):
 
         Errors as `to_records`; MissingExtraError: datasets is not installed.
         """
-        with needing("A Dataset", "frames"):
+        with needing("A Dataset", "dptext[frames]"):
             import datasets  # noqa: PLC0415 (an extra)
         found = {**self._columns(), **{name: list(column) for name, column in self._own.items()}}
         label, labels, types = self._fields.label, self.spec.traits.labels, dict(self._layout([]).types)

@@ -11,12 +11,12 @@ from typing import Final, Generic, TypeVar
 import numpy as np
 
 from dptext.embeddings.tfidf import has_word, load_sklearn, words_tfidf
-from dptext.errors import ConfigError, needing
+from dptext.errors import ConfigError
 from dptext.frozen import Frozen
 from dptext.sampling.discrete import uniform_below
 from dptext.sampling.randomness import Randomness, seeded
 from dptext.synthesis.report import CorpusFit
-from dptext.synthesis.space import UNLIKE, Corpus, PublicSpace, extras_of, fit_space, readings, says_something
+from dptext.synthesis.space import UNLIKE, Corpus, PublicSpace, fit_space, readings, says_something
 from dptext.synthesis.spec import SynthesisSpec, Synthetic
 from dptext.synthesis.sums import Draws, PrivateSum, in_steps
 from dptext.text.reading import as_records
@@ -93,8 +93,7 @@ def fit_pool(
 ) -> tuple[PublicPool, Floats]:
     """Return the pool in `dim` directions, and features of its texts. Errors: see `fit_space` and `fit_topics`."""
     if spec.topics:
-        with needing("A synthesis", *extras_of(spec.encoder)):
-            require_topics(texts, spec.topics)  # before an encoder reads the pool
+        require_topics(texts, spec.topics)  # before an encoder reads the pool
     space, features = fit_space(texts, encoder=spec.encoder, words=spec.words, dim=dim, seed=seed or 0)
     points = space.placed(features)
     topics = fit_topics(texts, points, spec.topics, seed=seed or 0) if spec.topics else None
@@ -187,7 +186,7 @@ def fit_topics(texts: Sequence[str], points: Floats, topics: int, *, seed: int) 
     if (different := len(np.unique(points, axis=0))) < topics:
         wanted = f"a pool of at least {topics} texts with different vectors for topics={topics}"
         raise ConfigError(f"Expected {wanted}, found {different}: give other texts, or set fewer topics.")
-    from sklearn.cluster import KMeans  # noqa: PLC0415 (an extra)
+    from sklearn.cluster import KMeans  # noqa: PLC0415 (slow to load)
 
     centres = np.asarray(KMeans(topics, n_init=1, random_state=seed).fit(points).cluster_centers_, np.float64)
     mapped = TopicMap(centres, (), np.zeros(0, np.int64))

@@ -18,8 +18,8 @@ import numpy as np
 from dptext.embeddings.distilled import DistilledEncoder, common_words, distil_with_words
 from dptext.embeddings.embedder import Embedder
 from dptext.embeddings.encoders import load_encoder
-from dptext.embeddings.tfidf import fit_tfidf_svd, load_sklearn
-from dptext.errors import ConfigError, needing
+from dptext.embeddings.tfidf import fit_tfidf_svd
+from dptext.errors import ConfigError
 from dptext.text.batches import Batch
 from dptext.text.labels import matched
 from dptext.text.tokens import words_of
@@ -120,11 +120,6 @@ def nearest(features: Floats, anchors: Floats) -> Floats:
     return np.asarray((features[:, : anchors.shape[1]] @ anchors.T).max(axis=1))
 
 
-def extras_of(encoder: str | Embedder) -> tuple[str, str]:
-    """Return the two extras that a space with this encoder needs, so that one command installs both."""
-    return "glove" if encoder == "glove" else "sbert", "audit"
-
-
 def fit_space(
     texts: Sequence[str], *, encoder: str | Embedder, words: int, dim: int, seed: int = 0
 ) -> tuple[PublicSpace, Floats]:
@@ -138,8 +133,6 @@ def fit_space(
         raise ConfigError(f"Expected {wanted}, found {len(texts)}: give more.")
     if encoder in ("distilled", "glove") and len({" ".join(sorted(words_of(text, _MOST_READ))) for text in texts}) == 1:
         raise ConfigError(f"{_ALIKE} Each has the same words, and encoder={encoder!r} reads no order of words.")
-    with needing("A synthesis", *extras_of(encoder)):
-        load_sklearn()
     also = (fit_tfidf_svd(texts, dim=words, seed=seed),) if words else ()
     order, half = np.random.default_rng(seed).permutation(len(texts)), len(texts) // 2
     reading: Embedder

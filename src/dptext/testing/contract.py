@@ -55,8 +55,7 @@ def check_mechanism(
     `words`, from which audits make neighbours. `seed` is of the runs that must repeat themselves. The spec's tiny
     settings are fitted on the `public` records, 100 of `dptext.text.samples` by default. `checks` are names of
     `CHECKS`, all by default; the names of the checks that ran are returned. ContractError: the mechanism breaks the
-    named part of the contract. ConfigError: an unknown name of a check. MissingExtraError: scikit-learn, which the
-    audit needs, is absent.
+    named part of the contract. ConfigError: an unknown name of a check.
     """
     case = Case(mechanism, tuple(records), tuple(words), seed, tuple(sample_records(100) if public is None else public))
     return run_checks(CHECKS, case, checks)

@@ -145,7 +145,7 @@ class Unzstd(io.BufferedIOBase):
     packing = "zstd"
 
     def __init__(self, raw: io.BufferedReader) -> None:
-        with needing("zstd", "batch"):
+        with needing("zstd", "dptext[files]"):
             import zstandard  # noqa: PLC0415 (an extra)
         self.raw = raw
         self._frame = partial(zstandard.ZstdDecompressor(max_window_size=_WINDOW).decompressobj)

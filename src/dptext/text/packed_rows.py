@@ -133,7 +133,7 @@ _SHORT_FLOATS: Final = ("float", "halffloat")
 
 def load_pyarrow() -> tuple[ModuleType, ModuleType]:
     """Return the modules pyarrow and pyarrow.parquet, which are loaded when first needed."""
-    with needing("Parquet", "parquet"):
+    with needing("Parquet", "dptext[files]"):
         import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]  # noqa: PLC0415
         import pyarrow.parquet as pq  # type: ignore[import-untyped, unused-ignore]  # noqa: PLC0415
     return pa, pq

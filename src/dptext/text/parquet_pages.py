@@ -202,7 +202,7 @@ def _longest(raw: io.BufferedReader, page: _PageHeader, codec: int) -> int:
 
 def decompressed(data: bytes, size: int, codec: int) -> bytes | None:
     """Return the `size` bytes of data, unpacked. None: damaged, or a codec that pyarrow knows only inside Parquet."""
-    with needing("Parquet", "parquet"):
+    with needing("Parquet", "dptext[files]"):
         import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]  # noqa: PLC0415
     with contextlib.suppress(pa.ArrowException, OSError, ValueError, LookupError):
         found: bytes = pa.decompress(data, size, _CODECS[codec], asbytes=True)

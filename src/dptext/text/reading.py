@@ -79,9 +79,9 @@ def read_records(
       Ids are texts: "1.0" and "1" are different ids.
     - XLSX: the `sheet`, or the only sheet with cells, with a header. A formula is read as its last value; a formula
       without a value is an error. Empty cells are as in CSV. Merged cells are refused. Hidden or filtered rows, columns
-      and sheets are read like the rest (`dptext check` counts them). Needs ``dptext[files]``.
+      and sheets are read like the rest (`dptext check` counts them). Needs the extra ``dptext[files]``.
     - Parquet: pages of at most 128 MiB, dictionaries of 32 MiB, texts in plain or dictionary encoding. The whole file
-      unpacks to at most 1 GiB or 1,000 times its size. Needs the extra ``dptext[parquet]``.
+      unpacks to at most 1 GiB or 1,000 times its size. Needs the extra ``dptext[files]``.
     - Plain text: `record` says whether a record is the file, a line (an empty line is an empty text), or a block of
       lines between blank lines.
 

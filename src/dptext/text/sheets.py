@@ -41,7 +41,7 @@ _ERROR: Final = Bad("a cell holds an error of the spreadsheet")
 
 def load_openpyxl() -> Any:
     """Return the module openpyxl, which is loaded when first needed."""
-    with needing("XLSX", "files"):
+    with needing("XLSX", "dptext[files]"):
         import openpyxl.reader.excel  # noqa: PLC0415
     return openpyxl
 

@@ -6,7 +6,7 @@ also in a task where it differs from the public balance. `tables` shows all of t
 public texts fit.
 
 All functions here read private originals. They are for experiments on public corpora in the place of private ones, and
-no guarantee covers what they print. Classifiers need the extra `[audit]`, the neural classifier `[neural]`.
+no guarantee covers what they print. The neural classifier is in dptext-lab.
 """
 
 from dptext.utility.balance import (

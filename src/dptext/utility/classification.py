@@ -81,7 +81,7 @@ def train_tfidf(texts: Sequence[str], labels: Sequence[str], *, seed: int = 0) -
     """Train a linear classifier. Its fit is convex, so another seed gives the same classifier up to rounding.
 
     The classifier is constant where the texts have a single label or none, or hold no word. ConfigError: not one label
-    a text. MissingExtraError: scikit-learn is absent.
+    a text.
     """
     if len(texts) != len(labels):
         raise ConfigError(f"Expected one label for each of {len(texts)} texts, found {len(labels)}.")
@@ -162,9 +162,8 @@ _UNSEEN = -3.0  # margin of a label that no text got
 
 
 def learnt(texts: Sequence[str], labels: Sequence[str]) -> tuple[Any, Any]:
-    """Fit TF-IDF of words, and a linear classifier of it; MissingExtraError without scikit-learn."""
-    load_sklearn()
-    from sklearn.svm import LinearSVC  # noqa: PLC0415 (an extra)
+    """Fit TF-IDF of words, and a linear classifier of it."""
+    from sklearn.svm import LinearSVC  # noqa: PLC0415 (slow to load)
 
     counter, model = words_tfidf(), LinearSVC(C=0.5)
     model.fit(counter.fit_transform(texts), labels)

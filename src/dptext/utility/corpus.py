@@ -95,8 +95,7 @@ def topic_distance(one: Floats, other: Floats, pool: Floats, *, seed: int = 0) -
     """Total variation of the shares of 64 topics, clusters of public vectors; a pool of under 640 has fewer."""
     _same_space(one, other)
     topics = min(_TOPICS, max(2, len(pool) // 10))
-    load_sklearn()
-    from sklearn.cluster import KMeans  # noqa: PLC0415 (an extra)
+    from sklearn.cluster import KMeans  # noqa: PLC0415 (slow to load)
 
     model = KMeans(topics, n_init=1, random_state=seed).fit(pool)
     shares = [np.bincount(model.predict(rows), minlength=topics) / len(rows) for rows in (one, other)]
@@ -164,7 +163,7 @@ def corpus_kept(
     used for shares of labels and topics. Clouds are compared with `real` records of the same source that the corpus was
     not made from. The `pool` of public records gives the topics and the public labels of public texts. Without the
     public set of `labels` no labels are compared. The embedder is public. `seed` is of all draws: classifier, clusters
-    and intervals. ConfigError: too few texts. MissingExtraError: scikit-learn is absent.
+    and intervals. ConfigError: too few texts.
     """
     _validate.count(texts=len(texts), pool=len(pool))
     sides = [list(texts), *([record.text for record in part] for part in (private, real, pool))]

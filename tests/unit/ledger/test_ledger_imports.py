@@ -50,4 +50,4 @@ try:
 except MissingExtraError as error:
     print(error)
 """
-    assert run(program) == f"A ledger needs the package {absent}. Run: pip install 'dptext[ledger]'"
+    assert run(program) == f"A ledger needs the package {absent}. Run: pip install --find-links dist 'dptext[ledger]'"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +13,7 @@ import pytest
 pytest.importorskip("torch")
 
 from dptext.embeddings.embedder import PUBLIC_AUTOENCODER, RANKED_IN_BATCHES
-from dptext.errors import ConfigError, DataError, MissingExtraError
+from dptext.errors import ConfigError, DataError
 from dptext.mechanisms.candidates.candidates import Candidates, CandidatesMechanism
 from dptext.privacy.guarantee import PUBLIC_CANDIDATES
 from dptext.runs.models import load_model, save_model
@@ -204,12 +203,6 @@ def test_folders_that_hold_no_public_auto_encoder_are_refused(autoencoder, tmp_p
         spec.fit(public=PUBLIC)
     path.write_bytes(saved)
     spec.fit(public=PUBLIC)
-
-
-def test_without_torch_the_command_that_installs_it_is_named(monkeypatch):
-    monkeypatch.setitem(sys.modules, "dptext_lab.adept.net", None)
-    with pytest.raises(MissingExtraError, match="pip install torch"):
-        Candidates(2.0, ranker="adept", adept="model").fit(public=PUBLIC)
 
 
 @pytest.mark.parametrize("autoencoder", ["codebook"], indirect=True)

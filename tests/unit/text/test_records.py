@@ -742,7 +742,7 @@ def test_parquet_without_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     path = write(tmp_path / "a.parquet", PARQUET)
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     for act in (lambda: read_records(path), lambda: write_releases(tmp_path / "b.parquet", [Release("0", "a")])):
-        with pytest.raises(MissingExtraError, match=r"pip install 'dptext\[parquet\]'"):
+        with pytest.raises(MissingExtraError, match=r"pip install --find-links dist 'dptext\[files\]'"):
             act()
     assert sorted(os.listdir(tmp_path)) == ["a.parquet"]
 

@@ -105,20 +105,10 @@ def test_trainers_by_name(monkeypatch):
     assert train_named("tfidf") is train_tfidf
     fake = SimpleNamespace(train_intent_classifier=lambda texts, labels, *, seed: seed)
     monkeypatch.setitem(sys.modules, "dptext_lab.classifiers.intent", fake)
-    monkeypatch.delitem(sys.modules, "dptext_lab.classifiers.named", raising=False)
     monkeypatch.setattr(CLASSIFIERS, "loaded", {})
     assert train_named("bilstm")(["a"], ["b"], seed=3) == 3
-    del sys.modules["dptext_lab.classifiers.named"]  # it was imported beside the fake
     with pytest.raises(ConfigError, match="the classifier 'svm' to be one of tfidf, bilstm"):
         train_named("svm")
-
-
-def test_the_bilstm_names_its_extra(monkeypatch):
-    monkeypatch.setitem(sys.modules, "dptext_lab.classifiers.intent", None)
-    monkeypatch.delitem(sys.modules, "dptext_lab.classifiers.named", raising=False)
-    monkeypatch.setattr(CLASSIFIERS, "loaded", {})
-    with pytest.raises(MissingExtraError, match=r"classifier bilstm needs .* 'dptext\[neural\]'"):
-        train_named("bilstm")
 
 
 def test_faults_at_the_door(monkeypatch):

@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from dptext.embeddings import sentence_encoder
+from dptext.embeddings import embedder, sentence_encoder
 from dptext.embeddings.embedder import EmbeddedTexts, embed_distinct
 from dptext.errors import ConfigError, MissingExtraError
 from dptext.estimates import clopper_pearson
@@ -238,6 +238,6 @@ def test_without_an_embedder_it_is_the_default_encoder(monkeypatch: pytest.Monke
     rows = dict.fromkeys(required_rows(ORIGINALS), outputs)
     assert utility_table(rows, private=ORIGINALS, test=[]).embedder == Bag().name
     monkeypatch.undo()
-    monkeypatch.setattr(sentence_encoder, "PACKAGE", "absent_package")
-    with pytest.raises(MissingExtraError, match=r"dptext\[sbert\]"):
+    monkeypatch.setattr(embedder, "PACKAGE", "absent_package")
+    with pytest.raises(MissingExtraError, match="pip install --no-deps absent-package"):
         fidelity(ORIGINALS, outputs)

@@ -823,7 +823,7 @@ def test_a_gateway_that_cannot_read_parquet_takes_none(fresh: Served, monkeypatc
         for path, model in (("/v1/jobs", "labels"), ("/v1/synthesize", "topics")):
             refused = fresh.job(data, f"job-of-{model}", path, format="parquet", model=model)
             assert (refused.status_code, refused.json()["type"]) == (415, "urn:dptext:format")
-            assert "'dptext[parquet]'" in refused.json()["detail"]
+            assert "'dptext[files]'" in refused.json()["detail"]
         assert fresh.job(LINE, "of-another-format").status_code == 202
     assert list((fresh.folder / "spool").glob("upload-*")) == []
     assert fresh.ended(fresh.job(data, "job-of-labels", format="parquet").json()["id"])["state"] == "done"

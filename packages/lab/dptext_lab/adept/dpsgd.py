@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 from dptext import _validate
 from dptext.errors import ConfigError
 from dptext.mechanism import FitProgress, Learns, OnProgress, Traits
-from dptext.mechanisms.bases import Extra, OneUnit
+from dptext.mechanisms.bases import Lazy, OneUnit
 from dptext.privacy import accounting
 from dptext.privacy.events import Event, SampledGaussianEvent
 from dptext.privacy.guarantee import Guarantee, Trust, Unit
@@ -31,7 +31,7 @@ from dptext_lab.adept.latent import ClippedRewriter, LatentSpec
 if TYPE_CHECKING:
     from dptext_lab.adept.net import private_training
 else:
-    private_training = Extra("dptext_lab.adept.net.private_training", "Training on private text", "neural")
+    private_training = Lazy("dptext_lab.adept.net.private_training")
 
 #: Assumptions of the guarantee.
 ASSUMPTIONS = (
@@ -196,7 +196,7 @@ class AdeptDpSgd(LatentSpec, OneUnit):
         label. `seed` seeds the training on public records, and is drawn if None. Random numbers for private records are
         always fresh, so that the training on private records differs each time. `on_progress` is called after each
         epoch on public records and after each step on private records; it is not told the loss of private records.
-        MissingExtraError: torch, opacus or the sentence encoder is not installed.
+        MissingExtraError: the sentence encoder is not installed.
         """
         seed = secrets.randbits(32) if seed is None else seed
         known, texts = as_records(public), as_records(private)

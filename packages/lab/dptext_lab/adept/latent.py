@@ -16,7 +16,7 @@ from dptext import _validate
 from dptext.embeddings.embedder import IN_BATCHES, read_alone
 from dptext.frozen import fill
 from dptext.mechanism import FitProgress, OnProgress, VectorNoise
-from dptext.mechanisms.bases import Extra, OnModel, blocks_of, check_choices, settings_for
+from dptext.mechanisms.bases import Lazy, OnModel, blocks_of, check_choices, settings_for
 from dptext.sampling.clipping import Norm, clip
 from dptext.sampling.float_noise import Gaussian, L2Laplace
 from dptext.sampling.grid_noise import GridLaplace
@@ -29,7 +29,7 @@ from dptext.types import Floats
 if TYPE_CHECKING:
     from dptext_lab.adept import net
 else:
-    net = Extra("dptext_lab.adept.net", "ADePT", "neural", "sbert")
+    net = Lazy("dptext_lab.adept.net")
 
 #: Noises that are calibrated to the largest real difference of two clipped latents.
 NoiseName = Literal["privunit", "gaussian", "l2_laplace", "laplace_l1", "laplace_l2"]
@@ -93,7 +93,7 @@ class LatentSpec:
 
     @property
     def model_settings(self) -> net.NetworkSettings:
-        """The settings of the network and of its training on public text; MissingExtraError without torch."""
+        """The settings of the network and of its training on public text."""
         return settings_for(net.NetworkSettings, self)
 
     @property

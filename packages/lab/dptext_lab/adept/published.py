@@ -127,7 +127,7 @@ class PublishedAdept(LatentSpec, NoGuarantee):
     ) -> "PublishedAdeptMechanism":
         """Train without noise, but with clipping, on the private records if there are any, else on the public records.
 
-        ConfigError: fewer than two records, or both kinds. MissingExtraError: torch is not installed.
+        ConfigError: fewer than two records, or both kinds.
         """
         texts, others = as_records(private), as_records(public)
         if texts and others:

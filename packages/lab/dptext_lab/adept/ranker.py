@@ -9,18 +9,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from dptext.embeddings.embedder import PUBLIC_AUTOENCODER, RANKED_IN_BATCHES
-from dptext.errors import needing
 from dptext.mechanisms.candidates.rankers import LoadedModel, ModelRanker
 from dptext.text.records import Record
 from dptext.types import Floats
 
-if TYPE_CHECKING:  # torch is an extra and slow to load
+if TYPE_CHECKING:  # torch is slow to load
     from dptext_lab.adept.net import AnnotatedModel
 
 
 def _load(folder: Path, device: str) -> LoadedModel:
-    with needing("ranker='adept'", "neural", "sbert"):
-        from dptext_lab.adept.net import load_autoencoder  # noqa: PLC0415 (an extra, slow to load)
+    from dptext_lab.adept.net import load_autoencoder  # noqa: PLC0415 (slow to load)
+
     model = load_autoencoder(folder, device=device)
     digests = {f"auto-encoder: {part}": digest for part, digest in model.digests.items()}
     return LoadedModel(partial(_latents, model), model.save, model.dim, "of ADePT", digests)

@@ -73,7 +73,7 @@ class Adept(LatentSpec, OneUnit):
         noise: `codebook` (exact; PrivUnit's form on public points), `privunit`, `gaussian` (needs delta), `l2_laplace`
             (K-norm), `laplace_l1` (clipped in L1), `laplace_l2` (ADePT with its scale mended: 2C sqrt(n) / epsilon).
         delta: the delta of `gaussian`; 0 for the other noises.
-        encoder: `sentence` reads a public sentence encoder (extra `[sbert]`), `distilled` what that encoder says of the
+        encoder: `sentence` reads a public sentence encoder, `distilled` what that encoder says of the
             public texts, as weights of their words: nearly as good, many times as fast; `lstm` the tokens, as in the
             paper.
         latent_dim: coordinates of the latent: 16 suits continuous noise at epsilon 5 to 10, 64 the codebook.
@@ -164,8 +164,8 @@ class Adept(LatentSpec, OneUnit):
         """Train on public records, with the mechanism's own noise on the latents; or write the codebook.
 
         There must be at least two records, each with one of the labels if the spec has labels, else ConfigError. The
-        seed is no secret, and is drawn if None. `on_progress` is called after each epoch. MissingExtraError: torch or
-        the sentence encoder is not installed.
+        seed is no secret, and is drawn if None. `on_progress` is called after each epoch. MissingExtraError: the
+        sentence encoder is not installed.
         """
         seed = secrets.randbits(32) if seed is None else seed
         texts = as_records(public)

@@ -156,7 +156,7 @@ def fine_tune(
     labels. The seed determines the layer on top, the order and the dropout. `name` is the name of an encoder for
     `load_sentence_encoder`. ConfigError: no texts, another number of labels than texts, fewer than two different
     labels, more top layers than the encoder has, an encoder that is not here, or a training that diverged.
-    MissingExtraError: sentence-transformers, or the package with the weights, is absent.
+    MissingExtraError: the package with the weights is absent.
     """
     names = tuple(sorted(set(labels)))
     if not texts or len(texts) != len(labels) or len(names) < 2:

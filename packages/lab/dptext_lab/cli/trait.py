@@ -14,7 +14,7 @@ from dptext.cli.chosen import MechanismOptions, as_public, load_encoder
 from dptext.cli.grouped import measures, promises, reads
 from dptext.cli.terminal import counted, say
 from dptext.cli.utility import NOT_PRIVATE, read_back
-from dptext.errors import ConfigError, needing
+from dptext.errors import ConfigError
 from dptext.sampling.randomness import seeded
 from dptext.types import Json
 from dptext_lab.cli import answers
@@ -126,8 +126,7 @@ def _attackers(names: list[str], epochs: int, top_layers: int) -> dict[str, Trai
     known = standard_attackers()
     found = {ATTACKERS[name]: known[ATTACKERS[name]] for name in names if name != TRANSFORMER}
     if TRANSFORMER in names:
-        with needing("The transformer attacker", "sbert"):
-            from dptext_lab.classifiers.fine_tuning import FineTuning, train_transformer
+        from dptext_lab.classifiers.fine_tuning import FineTuning, train_transformer
 
         found[f"transformer, top layers {top_layers}, epochs {epochs}"] = train_transformer(
             FineTuning(epochs=epochs, top_layers=top_layers),

@@ -35,7 +35,7 @@ from dptext.audits.report import Report, is_about
 from dptext.audits.trials.distinguishing import distinguish
 from dptext.embeddings.embedder import embed_distinct
 from dptext.embeddings.tfidf import fit_quietly
-from dptext.errors import ConfigError, IncomparableError, needing
+from dptext.errors import ConfigError, IncomparableError
 from dptext.estimates import Estimate, best_share
 from dptext.mechanism import Mechanism
 from dptext.privacy.guarantee import Basis, Guarantee
@@ -180,8 +180,8 @@ def _read_by_public(released: Released, corpus: SplitCorpus, lens: Lens, seed: i
             f"Expected released vectors of {embedder.dim} numbers, as {embedder.name} gives, found {vectors.shape[1]}: "
             "choose the embedder of the mechanism."
         )
-    with needing("The metric embedding.accuracy", "audit"):
-        from sklearn.linear_model import LogisticRegression  # noqa: PLC0415 (an extra)
+    from sklearn.linear_model import LogisticRegression  # noqa: PLC0415 (slow to load)
+
     public = [record for record in corpus.public if record.label is not None]
     model = LogisticRegression(C=10.0, max_iter=300, random_state=seed)
     fit_quietly(model, embedder.embed([record.text for record in public]), [record.label for record in public])

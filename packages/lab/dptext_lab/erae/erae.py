@@ -23,7 +23,7 @@ from dptext import _validate
 from dptext.embeddings.embedder import IN_BLOCKS
 from dptext.errors import ConfigError
 from dptext.mechanism import FitProgress, Mechanism, OnProgress, Remarks, Traits
-from dptext.mechanisms.bases import Extra, OneUnit, OnModel, bisected, check_choices, settings_for
+from dptext.mechanisms.bases import Lazy, OneUnit, OnModel, bisected, check_choices, settings_for
 from dptext.privacy import accounting
 from dptext.privacy.events import ExponentialEvent, TopKEvent, TwoSetEvent
 from dptext.privacy.guarantee import Unit, format_epsilon
@@ -39,7 +39,7 @@ from dptext.types import Floats, Int32s, Integers
 if TYPE_CHECKING:
     from dptext_lab.erae import net
 else:
-    net = Extra("dptext_lab.erae.net", "ER-AE", "neural", "sbert")
+    net = Lazy("dptext_lab.erae.net")
 
 #: The step of logits: `LOGIT_GRID` of `dptext_lab.erae.net.network`, which needs torch.
 _GRID = 2.0**-8
@@ -228,7 +228,7 @@ class ErAe(OneUnit):
         """Train the network on public texts, on the first `max_tokens` words of each.
 
         The seed is no secret; None draws a seed. `on_progress` is called some twenty times. ConfigError: the texts have
-        fewer than `max_words` different words. MissingExtraError: torch is not installed.
+        fewer than `max_words` different words.
         """
         seed = secrets.randbits(32) if seed is None else seed
 

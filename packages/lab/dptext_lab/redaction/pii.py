@@ -23,7 +23,7 @@ _LANGUAGE = "en"
 
 @dataclass(frozen=True, slots=True)
 class PiiRedaction(Untrained["PiiRedactionMechanism"], Masking, NoGuarantee):
-    """Settings of redaction by a tagger of personal data, presidio (extra `[pii]`), for English.
+    """Settings of redaction by a tagger of personal data, presidio (extra `dptext-lab[pii]`), for English.
 
     Use:
         Take it to compare with: data that the tagger misses is released.
@@ -63,7 +63,7 @@ class PiiRedaction(Untrained["PiiRedactionMechanism"], Masking, NoGuarantee):
         Mask(self.mask, self.runs)
 
     def _fitted(self) -> "PiiRedactionMechanism":
-        with needing("pii_redaction", "pii"):
+        with needing("pii_redaction", "dptext-lab[pii]"):
             from presidio_analyzer import AnalyzerEngine  # noqa: PLC0415 (an extra, slow to load)
             from presidio_analyzer.nlp_engine import NlpEngineProvider  # noqa: PLC0415
         versions = f"presidio-analyzer {version('presidio-analyzer')}, {self.model} {model_version(self.model)}"

@@ -83,7 +83,7 @@ class SmartRedaction(Masking, NoGuarantee):
         Public records without a label are left out.
 
         ConfigError: the public texts are not of two kinds, or have no word. DataError: a text cannot be written as
-        UTF-8. MissingExtraError: scikit-learn is absent.
+        UTF-8.
         """
         records = [record for record in as_records(public) if record.label is not None]
         is_sensitive = self._kinds(records)

@@ -111,7 +111,7 @@ _SMALLEST: Final = 1e-12
 
 
 #: Trains an attacker on texts of both sets, booleans `(n_texts,)` that say which texts are of the first set, vectors of
-#: all texts that the audit knows, and a seed. MissingExtraError where scikit-learn is absent.
+#: all texts that the audit knows, and a seed.
 TrainAttacker = Callable[[Sequence[str], Booleans, TextVectors, int], Attacker]
 
 
@@ -148,8 +148,7 @@ def train_mlp_attacker(texts: Sequence[str], is_first: Booleans, vectors: TextVe
     On cancer sentences (3,000 texts a set) its accuracy was .839 on originals and .679 with 70% of the words masked. A
     weight decay of 10 gave .834 and .665. `train_linear_attacker` had .842 and .674.
     """
-    load_sklearn()
-    from sklearn.neural_network import MLPClassifier  # noqa: PLC0415 (an extra)
+    from sklearn.neural_network import MLPClassifier  # noqa: PLC0415 (slow to load)
 
     features = _standardised(vectors, texts)
     model = MLPClassifier((64,), alpha=1.0, batch_size=min(64, len(texts)), max_iter=20, random_state=seed)
@@ -216,8 +215,7 @@ def infer_trait_from_releases(
     default is `standard_attackers()`. The embedder is public. `confidence` is of all intervals and of the bound on
     epsilon at `delta`. `on_attacker` is called with the number of attackers trained and the number in all. ConfigError
     for sets of unequal numbers, an attacked text among the training texts, releases of other records, no attackers,
-    scores that cannot be used, an embedder without finite vectors, or a setting out of its range. MissingExtraError
-    where scikit-learn is absent.
+    scores that cannot be used, an embedder without finite vectors, or a setting out of its range.
     """
     _check_split(split)
     for records, own in zip(split.attacked, released, strict=True):

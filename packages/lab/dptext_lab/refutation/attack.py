@@ -138,8 +138,7 @@ def reconstruct(
     default the subject's own claim. `randomness`, `randomness.secure()` by default, is handed to the subject, too.
     `on_progress` is called with the number of releases done and the number in all. ConfigError: candidates or a setting
     that cannot be used, or a subject without a density for the likelihood. IncomparableError: candidates that are no
-    neighbours, or a claim that is a multiple of a distance. MissingExtraError: the surrogate met texts and scikit-learn
-    is absent.
+    neighbours, or a claim that is a multiple of a distance.
     """
     _validate.count(trials=trials, simulations=simulations)
     _validate.one_of(Adversary, attack=attack)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal, Self
 
 from dptext import _validate
 from dptext.errors import ConfigError
-from dptext.mechanisms.bases import Extra, settings_for
+from dptext.mechanisms.bases import Lazy, settings_for
 from dptext.mechanisms.sentences.candidate_choice import CandidateMechanism, CandidateSpec
 from dptext.text.records import Record
 from dptext.types import Integers
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from dptext.mechanisms.sentences.candidates import Arrays, Scores
     from dptext_lab.sentdp import fit, scores
 else:
-    fit = Extra("dptext_lab.sentdp.fit", "SentDp", "neural", "sbert")
-    scores = Extra("dptext_lab.sentdp.scores", "SentDp", "neural", "sbert")
+    fit = Lazy("dptext_lab.sentdp.fit")
+    scores = Lazy("dptext_lab.sentdp.scores")
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,8 +124,8 @@ class SentDp(CandidateSpec):
         The seed draws candidates, directions and the training; it is no secret, and None draws a seed.
 
         ConfigError: fewer than 20 documents (of the pool, if there is one) have `min_sentences`; fewer than 20 public
-        documents can be tuned on beside a pool; or a document has no known label. MissingExtraError: torch, numba or
-        the sentence encoder is absent.
+        documents can be tuned on beside a pool; or a document has no known label. MissingExtraError: the sentence
+        encoder is absent.
         """
         return SentDpMechanism(self, self._fitted(public, pool, seed))
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import sys
 from collections import Counter
 from dataclasses import replace
 from typing import get_args, get_type_hints
@@ -14,9 +13,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-import dptext_lab.nets  # noqa: E402
 from dptext import audits  # noqa: E402
-from dptext.errors import ConfigError, IncomparableError, MissingExtraError  # noqa: E402
+from dptext.errors import ConfigError, IncomparableError  # noqa: E402
 from dptext.mechanism import HasDistribution, HasLatent, settings  # noqa: E402
 from dptext.privacy.events import PureEvent  # noqa: E402
 from dptext.privacy.guarantee import Basis, Relation, Trust, Unit  # noqa: E402
@@ -244,26 +242,6 @@ def test_too_few_public_records_are_refused(n: int) -> None:
     for noise in ("codebook", "gaussian"):
         with pytest.raises(ConfigError, match=f"found {n}"):
             spec(noise).fit(public=iter(PUBLIC[:n]))
-
-
-@pytest.mark.parametrize("package", ["torch", "safetensors"])
-def test_without_the_extra_fit_and_load_say_what_to_install(
-    package: str, tmp_path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in list(sys.modules):
-        if name.startswith("dptext_lab.nets."):
-            monkeypatch.delitem(sys.modules, name)
-            monkeypatch.delattr(dptext_lab.nets, name.split(".")[2], raising=False)
-    monkeypatch.setitem(sys.modules, package, None)
-    if package == "safetensors":
-        monkeypatch.setitem(sys.modules, "safetensors.torch", None)
-        with pytest.raises(MissingExtraError, match="pip install"):
-            spec("privunit").fit(public=PUBLIC, seed=0).save(tmp_path)
-        return
-    for act in (lambda: spec().fit(public=PUBLIC), lambda: spec().load(tmp_path), lambda: spec().model_settings):
-        with pytest.raises(MissingExtraError, match=r"ADePT needs the package torch. Run: pip install torch"):
-            act()
-    assert 2.0 * (1 - 1e-9) < spec("gaussian").guarantee().epsilon <= 2.0  # what needs no network works
 
 
 def test_progress_is_reported() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,7 +16,7 @@ import torch
 
 from dptext.embeddings.sentence_encoder import load_sentence_encoder
 from dptext.embeddings.torch_network import load_torch_model
-from dptext.errors import ConfigError, MissingExtraError
+from dptext.errors import ConfigError
 from dptext.text.records import Record, Release
 from dptext_lab.classifiers.fine_tuning import FineTuned, FineTuning, fine_tune, train_transformer
 from dptext_lab.redaction.trait import infer_trait_from_releases, split_sets
@@ -212,9 +211,6 @@ def test_what_does_not_fit_is_refused(folder: Path, monkeypatch: pytest.MonkeyPa
         FineTuning(precision="float64")
     with pytest.raises(ConfigError, match="diverged"):
         tune(schedule=FineTuning(learning_rate=1e30, batch_size=8))
-    monkeypatch.setitem(sys.modules, "sentence_transformers", None)
-    with pytest.raises(MissingExtraError, match=r"dptext\[sbert\]"):
-        tune()
 
 
 @pytest.mark.slow

@@ -131,10 +131,10 @@ def test_the_digest_names_the_versions() -> None:
 @without_presidio
 def test_without_presidio_the_line_to_install_it_is_given(tmp_path) -> None:
     spec = PiiRedaction()
-    with pytest.raises(MissingExtraError, match=r"pip install 'dptext\[pii\]'"):
+    with pytest.raises(MissingExtraError, match=r"pip install --find-links dist 'dptext-lab\[pii\]'"):
         spec.fit()
     save_model(made(), tmp_path / "model")
-    with pytest.raises(MissingExtraError, match=r"dptext\[pii\]"):
+    with pytest.raises(MissingExtraError, match=r"dptext-lab\[pii\]"):
         load_model(tmp_path / "model")
     assert "presidio_analyzer" not in sys.modules
 

@@ -2,13 +2,12 @@
 
 import json
 import math
-import sys
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from dptext.errors import ConfigError, DataError, MissingExtraError, NoGuaranteeError
+from dptext.errors import ConfigError, DataError, NoGuaranteeError
 from dptext.privacy.events import NoEvent
 from dptext.privacy.guarantee import Basis, Unit
 from dptext.runs.results import privatize
@@ -187,11 +186,3 @@ def test_only_so_many_words_are_known() -> None:
     few = SmartRedaction(0.5, n_words=2).fit(public=PUBLIC)
     assert sum(few.weight(word) != 0 for text in (*ILL, *WELL) for word in set(text.split())) <= 6
     assert len({word for text in (*ILL, *WELL) for word in text.split() if few.weight(word) != 0}) <= 2
-
-
-def test_without_scikit_learn_the_line_to_install_it_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [name for name in sys.modules if name.partition(".")[0] == "sklearn"]:
-        monkeypatch.setitem(sys.modules, name, None)
-    monkeypatch.setitem(sys.modules, "sklearn", None)
-    with pytest.raises(MissingExtraError, match=r"pip install 'dptext\[audit\]'"):
-        SPEC.fit(public=PUBLIC)

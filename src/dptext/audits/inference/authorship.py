@@ -88,7 +88,7 @@ def train_ngrams(texts: Sequence[str], codes: Integers, seed: int) -> AuthorAtta
     `(n_texts,)` are the authors of the texts, from 0 without gaps.
     """
     sklearn = load_sklearn()
-    from sklearn.svm import LinearSVC  # noqa: PLC0415 (an extra)
+    from sklearn.svm import LinearSVC  # noqa: PLC0415 (slow to load)
 
     if not any(map(str.split, texts)):  # no character to count: nothing is learned
         authors = int(codes.max()) + 1
@@ -183,7 +183,7 @@ def attribute_releases(
     embedder is public. `confidence` is of all intervals and of the bound on epsilon at `delta`. `on_attacker` is called
     with the number of attackers trained and the number in all. ConfigError for records without authors, authors who
     differ or have unequal numbers of attacked texts, releases of other records, an embedder without finite vectors, or
-    a setting out of its range. MissingExtraError where scikit-learn is absent.
+    a setting out of its range.
     """
     names = _check_authors(training, attacked, bundle)
     check_releases("released", attacked, released)

@@ -203,8 +203,7 @@ def shokri(
     too. The members, the non-members and the attacker's two sides are records with labels, and the two sides of a pair
     have equal numbers. The attacker's records should not be the target's; a note says how many are. `seed` is of
     shadow, control and bootstrap. `on_progress` is called with the number of models trained and the number in all.
-    ConfigError: uneven or overlapping sides, missing labels, or a setting out of its range. MissingExtraError:
-    scikit-learn is absent.
+    ConfigError: uneven or overlapping sides, missing labels, or a setting out of its range.
     """
     check_members(members, non_members)
     check_members(shadow_train, shadow_out, ("shadow_train", "shadow_out"))

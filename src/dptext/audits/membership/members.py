@@ -149,7 +149,6 @@ def blind_scores(members: Sequence[Record], non_members: Sequence[Record], *, se
 
     Members and non-members that differ as texts, for example by their date, can be told apart without any leak. An
     attack on a model means something only as far as it beats this baseline. ConfigError for fewer than two of either,
-    MissingExtraError where scikit-learn is absent.
     """
     if len(members) < 2 or len(non_members) < 2:
         raise ConfigError("Expected at least two members and two non-members.")

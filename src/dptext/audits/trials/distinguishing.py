@@ -155,8 +155,7 @@ def distinguish(
     others are counted. The confidence holds over all pairs and directions together. `randomness`, `randomness.secure()`
     by default, is handed to the subject. `on_progress` is called with the number of runs done and the number in all.
     The report is on the pair with the largest bound. ConfigError: a setting out of its range, or inputs that the
-    subject does not take. IncomparableError: inputs that are no neighbours under the claim. MissingExtraError:
-    scikit-learn is absent.
+    subject does not take. IncomparableError: inputs that are no neighbours under the claim.
     """
     _validate.count(trials=trials)
     if trials < FEWEST_TRIALS:

@@ -128,7 +128,6 @@ def audit_writing(
     characters. Each input of each pair gets `trials` runs; for "fixed seed" at most 400, each a separate call with new
     bits. `confidence` is of all bounds of all reports together. `randomness`, `randomness.secure()` by default, is
     handed to the subject. ConfigError: a setting out of its range, or a subject that does not give texts.
-    MissingExtraError: scikit-learn is absent.
     """
     _validate.count(trials=trials, longest=longest)
     if trials < FEWEST_TRIALS or len(words) < 2 or not set(faults) <= set(WRITING_FAULTS):

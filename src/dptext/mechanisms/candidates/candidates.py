@@ -96,7 +96,7 @@ class Candidates(OneEpsilon):
         labels: the public set of labels; empty for unlabelled text. The released label is the candidate's own, which is
             public (but see `label_share`). A missing or unknown private label matches no candidate.
         ranker: the comparison of texts.
-            `text` compares embeddings of whole texts, and reads the first 256 pieces of words (extra `[sbert]`).
+            `text` compares embeddings of whole texts, and reads the first 256 pieces of words.
             `sentence` compares means of the embeddings of sentences, which reads long texts to their end.
             `distilled` compares with a linear model of words, fitted on the candidates, that predicts these means. Once
             fitted, the model reads a text more than a hundred times as fast. Fitting needs the sentence encoder,

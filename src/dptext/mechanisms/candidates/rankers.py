@@ -53,7 +53,7 @@ WIDTH = 2.0
 def tfidf_of(texts: Sequence[str]) -> Callable[[Sequence[str]], sparse.csr_array]:
     """Return a function from texts to rows of norm 1 `(n_texts, n_words)`, zero without a word of `texts`.
 
-    A count is multiplied by ln((1 + n) / (1 + texts with the word)) + 1 for n texts, as in scikit-learn (an extra).
+    A count is multiplied by ln((1 + n) / (1 + texts with the word)) + 1 for n texts, as in scikit-learn.
     Columns are in the order of the words' first occurrence.
     """
     having = Counter(word for text in texts for word in dict.fromkeys(_words(text)))

