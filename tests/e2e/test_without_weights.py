@@ -50,8 +50,8 @@ def run(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Files, an account, and a model that was fitted where the weights were there. No case changes them."""
     found = tmp_path_factory.mktemp("work")
-    records = sample_records(60)
-    for name, part in (("public", records[:40]), ("private", records[40:])):
+    records = sample_records(220)
+    for name, part in (("public", records[:200]), ("private", records[200:])):
         rows = ({"id": record.id, "text": record.text, "label": record.label} for record in part)
         (found / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
     save_model(Candidates(4.0).fit(public=records[:40], seed=0), found / "notes.model")
@@ -72,7 +72,7 @@ def written(folder: Path) -> dict[str, bytes]:
         "demo",
         f"{SYNTHESIZE} {PAID}",
         f"synthesize private.jsonl out.jsonl --public public.jsonl --mechanism votes {PAID}",
-        f"synthesize private.jsonl out.json --public public.jsonl --mechanism topics --set topics=4 {PAID}",
+        f"synthesize private.jsonl out.json --public public.jsonl --mechanism topics {PAID}",
         "privatize private.jsonl out.jsonl --model notes.model --ledger books.db --account texts",
         f"{FIT} candidates",
         f"{FIT} deep_candidate --set {LABELS} --label-field label",

@@ -1,4 +1,4 @@
-"""`dptext demo`: fit ADePT on public sample texts, privatize others, and show what was guaranteed, kept and leaked."""
+"""Fit ADePT on public sample texts, privatize others, and show what was guaranteed, kept and leaked."""
 
 import json
 import os

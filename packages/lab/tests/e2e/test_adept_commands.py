@@ -654,13 +654,13 @@ def small_demo(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(demo, "sample_records", lambda _: records)
 
 
-def test_a_small_demo_shows_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_small_demo_shows_everything(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     small_demo(monkeypatch)
     outcome = demo.run()
     monkeypatch.setattr(demo, "run", lambda: outcome)
-    shown = dptext("demo")
-    assert shown.code == 0, shown.err
-    flat = " ".join(shown.out.split())
+    capsys.readouterr()
+    demo.demo()
+    flat = " ".join(capsys.readouterr().out.split())
     accuracy = {row.name: row.accuracy.accuracy for row in outcome.kept.rows if row.accuracy is not None}
     assert f"public texts alone is right in {accuracy['public-only'].value:.3f}" in flat
     unlike = accuracy["public-only"].value < accuracy["adept"].low
@@ -673,7 +673,8 @@ def test_a_small_demo_shows_everything(monkeypatch: pytest.MonkeyPatch) -> None:
         "what was released",
     ):
         assert part in flat
-    data = json.loads(dptext("demo", "--json").out)
+    demo.demo(as_json=True)
+    data = json.loads(capsys.readouterr().out)
     assert 70 <= data["certificate"]["records"] < 80  # those whose text is public as well are left out
     assert outcome.kept.test == 38  # and so are those that would test a classifier on what it learned
     assert len(data["samples"]) == demo.SHOWN
@@ -683,7 +684,7 @@ def test_a_small_demo_shows_everything(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.slow
 def test_the_demo_keeps_more_than_its_baselines_and_leaks_less_than_the_originals() -> None:
-    command = [sys.executable, "-c", "from dptext.cli.app import main; main()", "demo", "--json"]
+    command = [sys.executable, "-c", "from dptext_lab.cli.demo import demo; demo(as_json=True)"]
     done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     data = json.loads(done.stdout)
