@@ -121,11 +121,12 @@ check: $(STAMPS)/dev
 # every version with the hashes of its files, for Linux and macOS; refreshed by hand: make lock
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --upgrade \
   --no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock'
-NO_TORCH := --no-emit-package torch --excludes locks/cuda.in pyproject.toml locks/backend.in
+NO_TORCH := --no-emit-package torch --excludes locks/cuda.in --excludes locks/ours.in locks/backend.in
+EXTRAS := $(addprefix --extra ,files frames glove ledger ray torch)
 lock: $(STAMPS)/venv
 	$(LOCKED) -r locks/dev.txt
-	$(LOCK) -o locks/dev.txt $(NO_TORCH) --extra all --extra dev
-	$(LOCK) -o locks/demo.txt $(NO_TORCH) --extra neural --extra sbert --extra audit -c locks/dev.txt
+	$(LOCK) -o locks/dev.txt $(NO_TORCH) $(PROJECTS) $(EXTRAS) --group dev
+	$(LOCK) -o locks/demo.txt $(NO_TORCH) pyproject.toml locks/weights.in --excludes locks/unread.in -c locks/dev.txt
 	$(LOCK) -o locks/torch.txt locks/torch.in -c locks/dev.txt
 
 clean:
