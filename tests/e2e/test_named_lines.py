@@ -1,4 +1,4 @@
-"""In a plain install an error names one line of pip, and with that line the command works."""
+"""In a plain install an error names a line of pip. With that line, or a second one for weights, the command works."""
 
 import json
 from pathlib import Path
@@ -20,6 +20,7 @@ SYNTHESIZE = (
 )
 LABELLED = "--label-field label --label health --label money --label travel --label leisure"
 BOTH = "private.jsonl other.jsonl --public public.jsonl"
+WORDS = "--mechanism word_metric --set epsilon=5 --set vectors=words.txt --set n_words=3"
 REDACTED = "--mechanism random_redaction --set level=0.5"
 COMMANDS = (
     "dptext demo > told",
@@ -44,11 +45,11 @@ COMMANDS = (
     f"{FIT} smart_redaction --set level=0.3 --set sensitive=health --label-field label",
     "dptext privatize private.jsonl out.jsonl --mechanism word_metric --set epsilon=5",
     "dptext privatize private.jsonl out.jsonl --mechanism syntf --set epsilon=5",
-    f"dptext privatize private.jsonl out.parquet {REDACTED}",
-    f"dptext privatize private.xlsx out.jsonl {REDACTED}",
-    f"dptext privatize private out {REDACTED}",
-    f"dptext privatize private out {REDACTED} --engine ray",
-    f"dptext privatize private.jsonl.zst out.jsonl {REDACTED}",
+    f"dptext privatize private.jsonl out.parquet {WORDS}",
+    f"dptext privatize private.xlsx out.jsonl {WORDS}",
+    f"dptext privatize private out {WORDS}",
+    f"dptext privatize private out {WORDS} --engine ray",
+    f"dptext privatize private.jsonl.zst out.jsonl {WORDS}",
     SYNTHESIZE,
     f"{SYNTHESIZE} --set topics=4",
     f"{SYNTHESIZE} --set encoder=glove",
@@ -64,7 +65,7 @@ COMMANDS = (
     "dptext audit exact -m word_metric --set epsilon=1 --set noise=tem --set n_words=9 --first the --second of",
     "dptext audit sensitivity --dims 2 --pairs 100 --figure x.svg",
     "dptext audit membership private.jsonl --label-field label --attack shokri --classifier tfidf",
-    f"dptext audit authorship posts.jsonl --author-field author {REDACTED}",
+    f"dptext audit authorship posts.jsonl --author-field author {WORDS}",
     f"dptext audit trait private.jsonl other.jsonl {REDACTED} --training 40 --attacked 20",
     f"dptext audit divergence {BOTH} --alphas 1.1,2",
     "dptext budget open notes --epsilon 1 --unit document --ledger b.db",
@@ -80,8 +81,9 @@ def test_the_named_line_suffices(command: str, tmp_path: Path) -> None:
     folder.mkdir()
     prepare(folder)
     done = environment.run(command, cwd=folder)
-    if done.returncode:
-        assert done.returncode == 2, done.stderr
+    for _ in range(2):
+        if done.returncode != 2:
+            break
         named = done.stderr.strip().rpartition("Run: ")[2]
         assert named.startswith("pip install "), done.stderr
         done = environment.run(f"{named}\n{command}", cwd=folder)
@@ -94,6 +96,7 @@ def prepare(folder: Path) -> None:
     for name, part in parts.items():
         rows = ({"id": str(i), "text": r.text, "label": r.label, "author": r.author} for i, r in enumerate(part))
         (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    (folder / "words.txt").write_text("the 1 0\nof 0 1\nday 1 1\n", "utf-8")
     dp.Ledger.create(folder / "books.db")
     (folder / "private.jsonl.zst").write_bytes(zstandard.compress((folder / "private.jsonl").read_bytes()))
     book = openpyxl.Workbook()

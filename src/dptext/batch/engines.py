@@ -245,7 +245,7 @@ class Workers:
     address: str | None = None
 
     def __post_init__(self) -> None:
-        _validate.one_of(("local", "dptext[ray]"), engine=self.engine)
+        _validate.one_of(("local", "ray"), engine=self.engine)
         _validate.not_negative(workers=self.n, memory=self.memory)
         if self.address is not None and self.engine != "ray":
             raise ConfigError(

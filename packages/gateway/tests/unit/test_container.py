@@ -39,7 +39,7 @@ def test_the_container_runs_as_nobody_and_knows_no_secret() -> None:
     assert not [value for what, value in last[kinds.index("USER") :] if what == "RUN"]
     assert not [value for what, value in found if what in ("ENV", "ARG") and re.search("PASS|KEY|TOKEN|SECRET", value)]
     entry = next(value for what, value in last if what == "ENTRYPOINT")
-    assert "torch==2.13.0" in str(found)
+    assert "torch" not in str(found)
     assert '"serve"' in entry
     assert "HEALTHCHECK" in kinds
 
@@ -66,11 +66,11 @@ def test_the_compose_file_opens_nothing_to_the_world() -> None:
 
 @pytest.mark.slow
 def test_the_steps_in_a_clean_environment(tmp_path: Path, postgres: Server) -> None:
-    """What the container copies and installs but torch, what `setup` does, and what it starts, on PostgreSQL."""
+    """What the container copies and installs, what `setup` does, and what it starts, on PostgreSQL."""
     yaml = pytest.importorskip("yaml")
     install = next(value for what, value in steps("Containerfile") if what == "RUN" and "pip install" in value)
-    extras = re.search(r"'\.\[(.*)\]'", install)[1].split(",")
-    assert set(extras) >= {"ledger", "sbert", "glove", "audit", "parquet"}
+    lines = [line.split() for line in re.findall(r"pip install --no-cache-dir (.*?)(?: && |$)", install)]
+    assert [len(line) for line in lines] == [2, 2]
     setup = yaml.safe_load((GATEWAY / "compose.yaml").read_text())["services"]["setup"]
     entry = json.loads(next(value for what, value in steps("Containerfile") if what == "ENTRYPOINT"))
     source, python, data = tmp_path / "source", tmp_path / "venv" / "bin" / "python", tmp_path / "data"
@@ -85,8 +85,10 @@ def test_the_steps_in_a_clean_environment(tmp_path: Path, postgres: Server) -> N
     clean = {"PATH": f"{python.parent}:/usr/bin:/bin", "HOME": "/", "PYTHONDONTWRITEBYTECODE": "1"}
     pip = clean | {name: value for name, value in os.environ.items() if name.startswith("PIP_")}
     subprocess.run([sys.executable, "-m", "venv", tmp_path / "venv"], check=True)
-    wanted = [f"{source}[{','.join(each for each in extras if each != 'sbert')}]", source / "packages" / "gateway"]
-    subprocess.run([python, "-m", "pip", "install", "--quiet", *wanted], check=True, env=pip, capture_output=True)
+    for line in lines:
+        wanted = [each.strip("'") for each in line]
+        command = [python, "-m", "pip", "install", "--quiet", *wanted]
+        subprocess.run(command, check=True, env=pip, cwd=source, capture_output=True)
     data.mkdir(mode=0o700)
     (tmp_path / "models").mkdir()
     save_models(tmp_path / "models")
