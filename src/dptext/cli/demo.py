@@ -152,21 +152,21 @@ def lines(found: Findings) -> list[str]:
     """Return the screen."""
     shown = {release.label: release.output for release in reversed(found.corpus.releases)}
     right, guarantee = found.accuracy, found.corpus.guarantees[-1]
-    names = {**_MEANING, _CORPUS: f"the {len(found.corpus.releases):,} texts above"}
+    names = {**_MEANING, _CORPUS: f"the {len(found.corpus.releases):,} texts that left"}
     return [
         *_filled(
             f"{found.sizes.private:,} private texts have labels, {found.sizes.public:,} public ones have none (all are "
             "generated). dptext synthesize sums up the private texts, adds noise, and lets public texts leave with "
-            f"labels, {len(found.corpus.releases):,} here:"
+            f"labels, {len(found.corpus.releases):,} here, such as:"
         ),
         *(f"  {label:8}{textwrap.shorten(shown[label], _WIDTH - 12)}" for label in SAMPLE_LABELS if label in shown),
         "",
         *_filled(
-            f"Its certificate: {guarantee.sentence()} It rests on {len(guarantee.assumptions)} assumptions, such as: "
-            f"{guarantee.assumptions[0]}."
+            f"Its certificate says: {guarantee.sentence()} It rests on {len(guarantee.assumptions)} assumptions, such "
+            f"as: {guarantee.assumptions[0]}."
         ),
         "",
-        f"Right on {found.sizes.test:,} other texts is a classifier that learned from",
+        f"A classifier is right on this share of {found.sizes.test:,} other texts, where it learned from",
         *(f"  {name:13}{names[name]:62}{interval(right[name])}" for name in right),
         *_filled(worth(right[_CORPUS], right[PUBLIC_ONLY])),
         "",
