@@ -51,7 +51,7 @@ OWN: Final[Mapping[str, Mapping[str, str]]] = {
     ),
     "dptext.syntheses": {"prediction": "lab"},
     "dptext.commands": {
-        **dict.fromkeys(("compare", "report", "papers"), "lab"),
+        **dict.fromkeys(("compare", "demo-adept", "papers", "report"), "lab"),
         **dict.fromkeys(("audit sensitivity", "audit reconstruction", "audit trait", "audit divergence"), "lab"),
         **dict.fromkeys(("serve", "keys", "keys create", "keys list", "keys revoke", "keys rotate"), "gateway"),
     },

@@ -146,7 +146,7 @@ def test_every_command_and_option_has_help() -> None:
 
     group = typer.main.get_command(dptext_app())
     assert sorted(group.list_commands(None)) == [
-        *("audit", "budget", "check", "compare", "demo", "explain", "fit", "init", "keys", "mechanisms"),
+        *("audit", "budget", "check", "compare", "demo", "demo-adept", "explain", "fit", "init", "keys", "mechanisms"),
         *("papers", "privatize", "recommend", "report", "serve", "synthesize", "utility"),
     ]
     audits = group.load("audit").list_commands(None)

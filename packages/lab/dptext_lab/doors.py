@@ -18,6 +18,12 @@ COMMANDS: Final[Mapping[str, Command]] = {
         "Measure",
         "dptext report results --out report.html",
     ),
+    "demo-adept": Command(
+        "dptext_lab.cli.demo:demo",
+        "Try ADePT on built-in texts: what it guarantees and keeps.",
+        "Choose",
+        "dptext demo-adept",
+    ),
     "papers": Command(
         "dptext_lab.cli.papers:papers",
         "Try five papers, each as published and made sound. Originals and public text stand beside.",

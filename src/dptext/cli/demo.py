@@ -59,7 +59,7 @@ _NEXT: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Sizes:
+class DemoSizes:
     """Numbers of private, public and test texts, and of releases from each input of a trial."""
 
     private: int = 600
@@ -69,10 +69,10 @@ class Sizes:
 
 
 @dataclass(frozen=True, slots=True)
-class Findings:
+class DemoFindings:
     """A corpus, the accuracy on real texts of a classifier by what it learned from, and two trials of one claim."""
 
-    sizes: Sizes
+    sizes: DemoSizes
     corpus: Synthesized = field(repr=False)
     accuracy: Mapping[str, Estimate]
     claim: Guarantee
@@ -81,11 +81,11 @@ class Findings:
 
 
 def demo(as_json: JsonOption = False) -> None:
-    found = run(Sizes())
+    found = run(DemoSizes())
     print(json.dumps(_data(found), indent=2) if as_json else "\n".join(lines(found)))
 
 
-def run(sizes: Sizes) -> Findings:
+def run(sizes: DemoSizes) -> DemoFindings:
     """Synthesize a corpus, judge it beside other sources of labelled texts, and try two claims."""
     encoder = load_encoder()  # a missing package is reported before any work
     private, pool, test = texts(sizes)
@@ -98,10 +98,10 @@ def run(sizes: Sizes) -> Findings:
     say("Two claims")
     claim, false = tried(2 * EPSILON, sizes.trials)
     _, true = tried(EPSILON, sizes.trials)
-    return Findings(sizes, corpus, accuracy, claim, false, true)
+    return DemoFindings(sizes, corpus, accuracy, claim, false, true)
 
 
-def texts(sizes: Sizes) -> tuple[list[Record], list[Record], list[Record]]:
+def texts(sizes: DemoSizes) -> tuple[list[Record], list[Record], list[Record]]:
     """Return private texts, public texts without labels, and test texts. No text is in two of them."""
     wanted = sizes.private + sizes.public + sizes.test
     distinct = [*{record.text: record for record in sample_records(2 * wanted)}.values()][:wanted]
@@ -148,7 +148,7 @@ def tried(scaled_for: float, trials: int) -> tuple[Guarantee, Report]:
     return claim, whitebox(GridLaplace(scaled_for, DIM, 1.0), claim=claim, trials=trials)
 
 
-def lines(found: Findings) -> list[str]:
+def lines(found: DemoFindings) -> list[str]:
     """Return the screen."""
     shown = {release.label: release.output for release in reversed(found.corpus.releases)}
     right, guarantee = found.accuracy, found.corpus.guarantees[-1]
@@ -187,7 +187,7 @@ def _indented(said: Sequence[str]) -> list[str]:
     return textwrap.wrap(" ".join(said), _WIDTH, initial_indent="  ", subsequent_indent="  ")
 
 
-def _data(found: Findings) -> dict[str, Json]:
+def _data(found: DemoFindings) -> dict[str, Json]:
     return {
         "sizes": jsonable(found.sizes),
         "corpus": {

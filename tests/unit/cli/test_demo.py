@@ -7,15 +7,15 @@ import pytest
 
 from dptext.cli import demo
 from dptext.cli.answers import interval
-from dptext.cli.demo import EPSILON, Findings, Sizes, lines, texts, tried
+from dptext.cli.demo import EPSILON, DemoFindings, DemoSizes, lines, texts, tried
 from dptext.estimates import Estimate
 from dptext.text.samples import SAMPLE_LABELS
 
-SMALL = Sizes(private=240, public=240, test=80, trials=2000)
+SMALL = DemoSizes(private=240, public=240, test=80, trials=2000)
 
 
 @pytest.fixture(scope="module")
-def found() -> Findings:
+def found() -> DemoFindings:
     return demo.run(SMALL)
 
 
@@ -28,7 +28,7 @@ def test_a_claim_falls_if_the_scale_is_too_small(scaled_for: float, refuted: boo
     assert not report.defects  # the number alone refutes it
 
 
-def test_the_screen_says_what_the_trials_found(found: Findings) -> None:
+def test_the_screen_says_what_the_trials_found(found: DemoFindings) -> None:
     screen = " ".join(" ".join(lines(found)).split())
     assert screen.count("The claim of epsilon 1 per document is refuted: outputs of two neighbours differ by") == 1
     assert screen.count("Nothing refutes the claim of epsilon 1 per document") == 1
@@ -37,7 +37,7 @@ def test_the_screen_says_what_the_trials_found(found: Findings) -> None:
     assert planted.count("Nothing refutes the claim of epsilon 1 per document") == 2
 
 
-def test_a_screen_holds_it(found: Findings) -> None:
+def test_a_screen_holds_it(found: DemoFindings) -> None:
     screen = lines(found)
     assert len(screen) <= 30
     assert max(map(len, screen)) <= 100
@@ -48,7 +48,7 @@ def test_a_screen_holds_it(found: Findings) -> None:
     assert sum("dptext " in line for line in screen[-3:]) == 3
 
 
-def test_the_corpus_is_of_public_texts_and_the_rows_are_in_their_order(found: Findings) -> None:
+def test_the_corpus_is_of_public_texts_and_the_rows_are_in_their_order(found: DemoFindings) -> None:
     _, pool, _ = texts(SMALL)
     assert {release.output for release in found.corpus.releases} <= {record.text for record in pool}
     assert {release.label for release in found.corpus.releases} == {*SAMPLE_LABELS}
@@ -75,20 +75,20 @@ def test_no_text_is_in_two_parts_and_the_public_ones_have_no_labels() -> None:
         (0.7, "The public texts teach more: take these."),
     ],
 )
-def test_the_verdict_follows_from_the_intervals(corpus: float, said: str, found: Findings) -> None:
+def test_the_verdict_follows_from_the_intervals(corpus: float, said: str, found: DemoFindings) -> None:
     around = {name: Estimate(value, value - 0.02, value + 0.02, 0.95) for name, value in
               {**dict.fromkeys(found.accuracy, 0.8), "corpus": corpus}.items()}  # fmt: skip
     assert said in lines(replace(found, accuracy=around))
 
 
 def test_json_holds_the_same(
-    found: Findings, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    found: DemoFindings, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     asked = []
     monkeypatch.setattr(demo, "run", lambda sizes: asked.append(sizes) or found)
     demo.demo(as_json=True)
     told = json.loads(capsys.readouterr().out)
-    assert asked == [Sizes()]
+    assert asked == [DemoSizes()]
     assert (told["half the sensitivity"]["refuted"], told["true scale"]["refuted"]) == (True, False)
     assert told["accuracy"]["corpus"]["value"] == found.accuracy["corpus"].value
     assert told["corpus"]["guarantee"]["epsilon"] == EPSILON

@@ -1,4 +1,4 @@
-"""Fit ADePT on public sample texts, privatize others, and show what was guaranteed, kept and leaked."""
+"""`dptext demo-adept`: ADePT on built-in texts, what it guarantees and keeps."""
 
 import json
 import os
@@ -45,7 +45,7 @@ _COLUMNS: Final = ("label kept", "cosine", "own first of 100", "tokens kept", "a
 
 
 @dataclass(frozen=True, slots=True)
-class Findings:
+class AdeptFindings:
     private: list[Record] = field(repr=False)
     releases: list[Release[str]]
     certificate: Certificate
@@ -93,7 +93,7 @@ def demo(as_json: JsonOption = False) -> None:
     )
 
 
-def run() -> Findings:
+def run() -> AdeptFindings:
     """Fit, privatize, compare and attack."""
     load_sklearn()  # a missing extra is reported now, not after the training
     records = sample_records(RECORDS)
@@ -117,7 +117,7 @@ def run() -> Findings:
     corpus = synthesize(private, public, epsilon=1, labels=list(SAMPLE_LABELS), about=1000)
     written = {record.text: record.label for record in public}
     own = sum(written[each.output] == each.label for each in corpus.releases) / len(corpus.releases)
-    return Findings(private, releases, certificate, kept, leaked, corpus, own)
+    return AdeptFindings(private, releases, certificate, kept, leaked, corpus, own)
 
 
 def _fresh(records: Sequence[Record], known: Sequence[Record]) -> list[Record]:
@@ -169,7 +169,7 @@ def _leaks(leaked: dict[str, MembershipResult]) -> Table:
     return drawn
 
 
-def _data(found: Findings) -> dict[str, Json]:
+def _data(found: AdeptFindings) -> dict[str, Json]:
     return {
         "samples": [
             {"label": record.label, "text": record.text, "released_label": release.label, "released": release.output}
