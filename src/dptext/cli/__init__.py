@@ -57,7 +57,7 @@ COMMANDS: Final[Mapping[str, Command]] = {
     ),
     "demo": Command(
         "dptext.cli.demo:demo",
-        "Synthesize a corpus from built-in texts, judge it, and refute a false claim.",
+        "Synthesize built-in texts, judge them, refute a false claim.",
         "Choose",
         "dptext demo",
     ),
