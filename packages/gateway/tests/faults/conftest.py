@@ -1,3 +1,3 @@
-"""Fixtures of the fault tests: the ledgers of the library's."""
+"""A fixture of the library's fault tests: new ledgers on both databases."""
 
-from ledger_faults import either, location, path, source, template, whole  # noqa: F401
+from ledger_processes import children, new_ledger  # noqa: F401
