@@ -32,6 +32,7 @@ def call(line: str) -> tuple[str, str]:
     return done.stdout, done.stderr
 
 
+@pytest.mark.slow_cases("2", "5", "1000", why="every task and unit stays at an epsilon of 10")
 @pytest.mark.parametrize("task", ["classification", "meaning", "authorship"])
 @pytest.mark.parametrize("unit", ["token", "sentence", "document", "author"])
 @pytest.mark.parametrize("epsilon", ["2", "5", "10", "1000"])

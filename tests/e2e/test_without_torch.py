@@ -56,6 +56,7 @@ def run(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(asked, cwd=folder, env=environment, capture_output=True, text=True, timeout=300, check=False)
 
 
+@pytest.mark.slow_cases("candidates", why="a synthesis by defaults reads the same encoder")
 @pytest.mark.parametrize("name", WORK)
 def test_the_defaults_need_no_torch(name: str, tmp_path: Path) -> None:
     done = run(WORK[name], tmp_path)

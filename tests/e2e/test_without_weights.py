@@ -69,15 +69,22 @@ def written(folder: Path) -> dict[str, bytes]:
 @pytest.mark.parametrize(
     "line",
     [
-        "demo",
+        # one that pays for a corpus, and one for each text, are quick
+        pytest.param("demo", marks=pytest.mark.slow),
         f"{SYNTHESIZE} {PAID}",
-        f"synthesize private.jsonl out.jsonl --public public.jsonl --mechanism votes {PAID}",
-        f"synthesize private.jsonl out.json --public public.jsonl --mechanism topics {PAID}",
+        pytest.param(
+            f"synthesize private.jsonl out.jsonl --public public.jsonl --mechanism votes {PAID}", marks=pytest.mark.slow
+        ),
+        pytest.param(
+            f"synthesize private.jsonl out.json --public public.jsonl --mechanism topics {PAID}", marks=pytest.mark.slow
+        ),
         "privatize private.jsonl out.jsonl --model notes.model --ledger books.db --account texts",
-        f"{FIT} candidates",
-        f"{FIT} deep_candidate --set {LABELS} --label-field label",
-        "utility corpus private.jsonl public.jsonl --public public.jsonl",
-        "utility fidelity private.jsonl private.jsonl --public public.jsonl --id-field id",
+        pytest.param(f"{FIT} candidates", marks=pytest.mark.slow),
+        pytest.param(f"{FIT} deep_candidate --set {LABELS} --label-field label", marks=pytest.mark.slow),
+        pytest.param("utility corpus private.jsonl public.jsonl --public public.jsonl", marks=pytest.mark.slow),
+        pytest.param(
+            "utility fidelity private.jsonl private.jsonl --public public.jsonl --id-field id", marks=pytest.mark.slow
+        ),
     ],
 )
 def test_one_line_says_what_to_install(line: str, folder: Path) -> None:

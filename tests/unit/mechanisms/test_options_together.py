@@ -142,10 +142,14 @@ CASES: list[tuple[str, Any, Callable[[Any, Path], None]]] = [
 ]
 
 
+#: Fits of networks, and of documents, whose own tests take each option.
+SLOW = (*NEURAL, "deep_candidate")
+
+
 @pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize(
     ("kind", "spec", "run"),
-    [pytest.param(*case, id=case[0], marks=pytest.mark.slow if case[0] in NEURAL else ()) for case in CASES],
+    [pytest.param(*case, id=case[0], marks=pytest.mark.slow if case[0] in SLOW else ()) for case in CASES],
 )
 @pytest.mark.filterwarnings("error")
 def test_every_two_options_meet(kind: str, spec: Any, run: Callable[[Any, Path], None], tmp_path: Path) -> None:
