@@ -52,8 +52,8 @@ def commands(page: str) -> list[str]:
     """The lines of the page's sh blocks; one that ends in a refuted claim must say so."""
     blocks = (ROOT / page).read_text("utf-8").split("```sh\n")[1:]
     lines = [line for block in blocks for line in block.partition("```")[0].splitlines()]
-    shown = [f"refuted {line}" if "# " in line and "refuted" in line and "||" not in line else line for line in lines]
-    return [line for line in shown if not line.startswith(ELSEWHERE)]
+    lines = [line for line in lines if not line.startswith(ELSEWHERE)]
+    return [f"refuted {line}" if "# " in line and "refuted" in line and "||" not in line else line for line in lines]
 
 
 def write(path: Path, records: Sequence[Record]) -> None:
