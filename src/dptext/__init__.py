@@ -1,4 +1,4 @@
-"""Text under differential privacy: rewrite, redact and embed it, and say exactly what was guaranteed.
+"""Text under differential privacy: rewrite, synthesize and embed it, and say exactly what was guaranteed.
 
     >>> import dptext as dp
     >>> spec = dp.WordMetric(epsilon=10.0)
