@@ -146,7 +146,7 @@ def test_files_are_as_editors_are_told() -> None:
     assert found["Makefile"]["indent_style"] == "tab"
     paths = [
         path
-        for folder in ("src", "packages", "tests", "docs", "experiments", "benchmarks")
+        for folder in ("src", "packages", "tests", "docs", "benchmarks")
         for path in (ROOT / folder).rglob("*")
     ]
     kinds = {".py", ".pyi", ".md", ".toml", ".html", ".css", ".js"}

@@ -1,4 +1,4 @@
-"""The laboratory of dptext: five papers on private text, made sound, attacked and compared.
+"""The laboratory of dptext: five papers on private text, studied, attacked, and made sound where they can be.
 
 `__init__.pyi` lists the public names. Each is loaded at its first use.
 """
