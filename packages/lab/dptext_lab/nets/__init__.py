@@ -1,1 +1,1 @@
-"""What several networks share: utterances as token ids, and weights in files."""
+"""What several networks share: utterances as token ids, weights in files, and seeds."""
