@@ -106,8 +106,8 @@ def study(texts: Texts, bench: Bench, sizes: AdeptSizes | None = None) -> Paper:
                 f"{compared(own, public, names)}."
             ),
             (
-                f"As published it claims epsilon {EPSILON:g}; its noise has {true:.4g} in {2 * sizes.hidden} "
-                f"coordinates, and its network learned from the texts that it rewrites. It keeps "
+                f"As published it claims epsilon {EPSILON:g}; its noise has an epsilon of {true:.4g} in "
+                f"{2 * sizes.hidden} coordinates, and its network learned from the texts that it rewrites. It keeps "
                 f"{compared(claimed, public, names)}."
             ),
             (

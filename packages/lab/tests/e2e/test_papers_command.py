@@ -130,6 +130,10 @@ def test_what_is_missing_is_named(arguments: tuple[str, ...], asked: str, review
     assert asked in told
 
 
+def test_help_says_what_the_seed_is() -> None:
+    assert "Another seed. Default: 0." in " ".join(dptext("papers", "--help")[1].split())
+
+
 def test_all_papers_share_a_screen(monkeypatch: pytest.MonkeyPatch) -> None:
     few = {name: command.STUDIES[name] for name in ("refutation", "redaction")}
     monkeypatch.setattr(command, "STUDIES", few)
