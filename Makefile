@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMPS := $(VENV)/stamps
 PROJECTS := pyproject.toml packages/gateway/pyproject.toml packages/lab/pyproject.toml
-SOURCES := $(shell find src packages tests benchmarks experiments docs -name '*.py' 2>/dev/null)
+SOURCES := $(shell find src packages tests benchmarks docs -name '*.py' 2>/dev/null)
 
 # Where it is set, every process that the tests start would compile the package anew.
 unexport PYTHONDONTWRITEBYTECODE

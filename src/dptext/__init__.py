@@ -21,8 +21,12 @@ def __getattr__(name: str) -> object:
     resolve, names, public = lazy_loader.attach_stub(__name__, __file__)
 
     def found(name: str) -> object:
-        if name in public or not name[:1].isupper():
+        if name in public or name.startswith("__"):
             return resolve(name)
+        if not name[:1].isupper():
+            from dptext.doors import MOVED  # noqa: PLC0415 (`import dptext` loads no other module)
+
+            raise AttributeError(f"module 'dptext' has no attribute {name!r}.{MOVED}")
         from dptext.registry import settings_named  # noqa: PLC0415 (loads numpy)
 
         return settings_named(name)

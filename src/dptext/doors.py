@@ -9,8 +9,8 @@ The names of the library come first, then those of packages. A package is import
 for. No package can take a name of the library, or of the library's own packages `dptext-lab` and `dptext-gateway`.
 These two have the version of the library.
 
-Importing this module is cheap, so that a table of commands costs a package nothing: entry points are read when a name
-is looked up that is not the library's.
+Importing this module is cheap, and a table of commands needs no other import. Entry points are read when somebody first
+asks for a name that the library does not have.
 """
 
 from __future__ import annotations
@@ -69,6 +69,10 @@ OWN: Final[Mapping[str, Mapping[str, str]]] = {
 }
 
 
+#: The end of the error for an attribute that `dptext` does not have.
+MOVED: Final = " Names that moved are listed in decision 22, docs/decisions/0022-packages.md."
+
+
 @dataclass(frozen=True, slots=True)
 class Command:
     """A line of a table of commands, which a package brings by an entry point of `dptext.commands`.
@@ -87,7 +91,9 @@ class Command:
 
 
 class Door(Mapping[str, Thing], Generic[Thing]):
-    """What a group of entry points holds by name: the library's in the order of `ours`, then the packages' by name.
+    """The objects of a group of entry points, by name.
+
+    Those of the library come first, in the order of `ours`. Those of packages follow, in the order of the alphabet.
 
     Attributes:
         group: the group of entry points that packages use.
@@ -120,7 +126,10 @@ class Door(Mapping[str, Thing], Generic[Thing]):
         return name in self.ours or name in self.brought
 
     def named(self, name: str, said: str) -> Thing:
-        """Return the object of a name that somebody `said`, such as "--noise 'laplace'"; ConfigError if unknown."""
+        """Return the object of this name. `said` quotes the user in errors, such as "--noise 'laplace'".
+
+        ConfigError: the name is unknown.
+        """
         if name not in self:
             raise ConfigError(f"Expected {said} to be one of {', '.join(self)}.{absent(self.group, name)}")
         return self[name]
@@ -136,7 +145,10 @@ class Door(Mapping[str, Thing], Generic[Thing]):
         return found
 
     def wrong(self, name: str, found: object) -> str:
-        """Say what an object of a package should have been, after "Expected ... of the package ..."; empty if right."""
+        """Return what an object of a package should have been, such as "to be callable", or "" if it is right.
+
+        The error is "Expected OBJECT of the package PACKAGE", followed by this.
+        """
         return "" if callable(found) else f"to be callable, as a {self.what} is"
 
     @cached_property
@@ -170,7 +182,7 @@ def loaded(place: str) -> Any:
 
 
 def points(group: str) -> list[EntryPoint]:
-    """The entry points of a group in all installed packages. Nothing of them is imported."""
+    """The entry points of a group in all installed packages. What they name is not imported."""
     if not _mentioned(group):
         return []
     from importlib.metadata import entry_points  # noqa: PLC0415 (slow to import)
@@ -179,9 +191,10 @@ def points(group: str) -> list[EntryPoint]:
 
 
 def _mentioned(group: str) -> bool:
-    """Whether an installed package may have entry points of a group. It takes a tenth of the time of reading them.
+    """Whether the list of entry points of any installed package contains the name of a group.
 
-    A place on the path that is no folder, such as a zip, counts as one that may.
+    To search the lists for the name takes a tenth of the time of parsing them. A place on the path that is no folder,
+    such as a zip, is not searched: the answer is then yes.
     """
     for place in sys.path:
         try:

@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
-from dptext.doors import OWN, Door, absent, package_of
+from dptext.doors import MOVED, OWN, Door, absent, package_of
 from dptext.errors import ConfigError
 from dptext.mechanism import Answers, Promise, Spec
 
@@ -112,7 +112,7 @@ def settings_named(name: str) -> type[Promise]:
             if name not in OWN["dptext"] or kind in OWN[kinds.group]:
                 found += [(kinds, kind, package_of(point)) for point in some if point.attr == name]
     if not found:
-        raise AttributeError(f"module 'dptext' has no attribute {name!r}.{absent('dptext', name)}")
+        raise AttributeError(f"module 'dptext' has no attribute {name!r}.{absent('dptext', name) or MOVED}")
     if len(found) > 1:
         packages = ", ".join(sorted(package for _, _, package in found))
         raise AttributeError(

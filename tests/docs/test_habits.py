@@ -145,9 +145,7 @@ def test_files_are_as_editors_are_told() -> None:
     assert found["*.{py,pyi}"].getint("max_line_length") == PROJECTS["./pyproject.toml"]["tool"]["ruff"]["line-length"]
     assert found["Makefile"]["indent_style"] == "tab"
     paths = [
-        path
-        for folder in ("src", "packages", "tests", "docs", "experiments", "benchmarks")
-        for path in (ROOT / folder).rglob("*")
+        path for folder in ("src", "packages", "tests", "docs", "benchmarks") for path in (ROOT / folder).rglob("*")
     ]
     kinds = {".py", ".pyi", ".md", ".toml", ".html", ".css", ".js"}
     texts = [

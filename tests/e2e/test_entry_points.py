@@ -144,8 +144,12 @@ def test_attributes_of_an_absent_package_say_what_to_install(monkeypatch: pytest
     for name in OWN["dptext"]:
         with pytest.raises(AttributeError, match=line.format(name)):
             settings_named(name)
-    with pytest.raises(AttributeError, match=r"has no attribute 'NoSuchName'\.$"):
-        _ = dp.NoSuchName  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("name", ["NoSuchName", "no_such_name", "Estimate", "load_word_vectors", "published"])
+def test_an_attribute_that_left_or_never_was_has_a_list_of_names_that_moved(name: str) -> None:
+    with pytest.raises(AttributeError, match=rf"'dptext' has no attribute '{name}'\. .* in decision 22, docs/"):
+        getattr(dp, name)
 
 
 def test_a_kind_of_an_absent_package_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -293,6 +297,22 @@ def test_a_command_of_an_absent_package_says_what_to_install(
     extra = OWN[COMMANDS][name]
     assert str(error).endswith(f"It is in dptext-{extra}. Run: pip install --find-links dist 'dptext[{extra}]'")
     assert f"\n  {name} " not in call("--help")[1]
+
+
+@pytest.mark.parametrize(
+    ("present", "extras"), [((), "lab,gateway"), (("dptext-lab",), "gateway"), (("dptext-lab", "dptext-gateway"), "")]
+)
+def test_help_ends_with_what_brings_more_commands(
+    present: tuple[str, ...], extras: str, packages: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    some = [point for point in points(COMMANDS) if point.dist and point.dist.name in present]
+    monkeypatch.setattr("dptext.cli.brought.points", lambda group: some)
+    brought.cache_clear()
+    _, shown, _ = call("--help")
+    line = f"\nMore commands: pip install --find-links dist 'dptext[{extras}]'\n"
+    assert (line in shown) is bool(extras)
+    assert ("More commands" in shown) is bool(extras)
+    assert "More commands" not in call("audit", "--help")[1]
 
 
 def test_a_table_of_another_version_is_refused(packages: Path, monkeypatch: pytest.MonkeyPatch) -> None:

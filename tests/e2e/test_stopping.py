@@ -167,7 +167,7 @@ def test_fit_keeps_nothing(room: Path) -> None:
     assert sorted(path.name for path in room.iterdir() if "model" in path.name) == []
 
 
-@pytest.mark.slow  # tests/unit/compare has killed runs, the tests here the signals
+@pytest.mark.slow  # packages/lab/tests/compare has killed runs, the tests here the signals
 @SIGNALS
 def test_compare_keeps_finished_cells(
     room: Path, vectors: Path, number: signal.Signals, monkeypatch: pytest.MonkeyPatch

@@ -121,7 +121,7 @@ def test_audit_holds_it_to_its_own_guarantee(dptext: Command, said: list[str]) -
     assert 1 < found["report"]["epsilon_lower_bound"] <= 4  # a claim of 1 would be refuted
 
 
-@pytest.mark.slow  # tests/unit/compare has the workers, the tests here the package
+@pytest.mark.slow  # packages/lab/tests/compare has the workers, the tests here the package
 def test_compare_runs_it_in_its_workers(dptext: Command, folder: Path) -> None:
     assert "0 failed" in dptext("compare experiment.toml --out compared --workers 1")
     rows = json.loads((folder / "compared" / "table.json").read_text("utf-8"))

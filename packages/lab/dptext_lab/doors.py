@@ -26,7 +26,8 @@ COMMANDS: Final[Mapping[str, Command]] = {
     ),
     "papers": Command(
         "dptext_lab.cli.papers:papers",
-        "Try five papers, each as published and made sound. Originals and public text stand beside.",
+        "Try five papers, as published and, where possible, made sound. "
+        "Each table also has the originals, public text and random words.",
         "Measure",
         "dptext papers adept",
     ),

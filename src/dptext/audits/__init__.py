@@ -14,8 +14,8 @@
 wrote a release. `__init__.pyi` lists these names.
 
 `AUDITS` holds the names of installed packages, which are attributes, too: a package brings one by an entry point of
-`dptext.audits`. `reconstruct` guesses inputs, `Claim` and `simulate` examine norms, `infer_trait` asks from which of
-two sets a release comes, and `measure` how far apart two sets of texts are.
+`dptext.audits`. With dptext-lab these are: `reconstruct` guesses inputs, `Claim` and `simulate` examine norms,
+`infer_trait` asks from which of two sets a release comes, and `measure` how far apart two sets of texts are.
 """
 
 from typing import Any, Final

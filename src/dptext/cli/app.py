@@ -191,6 +191,12 @@ class LazyGroup(TyperGroup):
             if some := [name for name in names if titles[name] == title]:
                 with formatter.section(title):
                     formatter.write_dl([(name, self.commands[name].get_short_help_str(64)) for name in some])
+        if not self.above:
+            from dptext.cli.brought import more
+
+            if said := more():
+                formatter.write_paragraph()
+                formatter.write_text(said)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         name, stand_in, others = super().resolve_command(ctx, args)

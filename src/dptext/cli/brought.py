@@ -28,7 +28,7 @@ from dptext.doors import (
     points,
     unusable,
 )
-from dptext.errors import ConfigError, DPTextError, MissingExtraError
+from dptext.errors import ConfigError, DPTextError, MissingExtraError, install_line
 
 if TYPE_CHECKING:  # slow to import
     from importlib.metadata import EntryPoint
@@ -97,6 +97,14 @@ def refuse(name: str) -> None:
         raise ConfigError(fault)
     if said := absent(GROUP, name):
         raise MissingExtraError(f"The command {name!r} is not installed.{said}")
+
+
+def more() -> str:
+    """Say how to install those of our own packages that are absent, for the commands that they bring; or return ""."""
+    found = {OWN[GROUP].get(name) for name in brought().commands}
+    faults = brought().faults
+    extras = ",".join(extra for extra, package in PACKAGES.items() if extra not in found and package not in faults)
+    return f"More commands: {install_line(f'dptext[{extras}]')}" if extras else ""
 
 
 def function_of(name: str) -> Callable[..., int | None]:

@@ -28,8 +28,8 @@ Decide by how the file was made, not by what its texts hold: such a choice would
 delimiter and encoding are guesses from the texts; certificates state --empty-nulls, --strip-html, --on-error skip."""
 _EMPTY: Final = "Empty  a text like any other: candidates, for example, releases a public text for it"
 _LONG: Final = """\
-Long   candidates and adept read the first 256 word pieces, some 200 words, by default; the rest is
-       ignored. candidates with ranker=sentence reads 64 sentences.
+Long   candidates reads the first 256 word pieces, some 200 words, by default; the rest is ignored.
+       With ranker=sentence it reads 64 sentences.
        word_metric reads every word: the time, and the epsilon of a text, grow with its words."""
 _TOO_LONG: Final = f"       A text of more than {MAX_CHARACTERS:,} characters is refused: cut it, or --on-error skip."
 _EPSILON: Final = 10  # epsilon of the proposed command

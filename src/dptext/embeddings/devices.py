@@ -1,7 +1,4 @@
-"""Devices of torch: their check, and torch's random state on them."""
-
-from collections.abc import Iterator
-from contextlib import contextmanager
+"""Whether torch can compute on a device."""
 
 import torch
 
@@ -19,14 +16,3 @@ def require_device(device: str) -> None:
         ) from error
     if found != [2.0]:
         raise ConfigError(f"Expected device={device!r} to compute 1 + 1 = 2, found {found}: use device='cpu'.")
-
-
-@contextmanager
-def seeded_torch(seed: int, device: str | torch.device = "cpu") -> Iterator[None]:
-    """Let torch draw from this seed, on the CPU and on the device, within the context. Restore the old state after."""
-    gpus = range(torch.cuda.device_count()) if torch.device(device).type == "cuda" else []
-    with torch.random.fork_rng(devices=gpus):
-        torch.default_generator.manual_seed(seed)  # torch.manual_seed would also seed unused devices
-        if gpus:
-            torch.cuda.manual_seed_all(seed)
-        yield

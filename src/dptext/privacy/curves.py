@@ -217,7 +217,8 @@ _SHORT = 2049  # losses of 1,024 runs, which take less than a millisecond
 def top_k_delta(event: TopKEvent, epsilon: float) -> float:
     """delta at epsilon of `event.count` runs of top-k randomized response, from the exact loss distribution.
 
-    The result is never below the truth: each loss is rounded up before epsilon is subtracted.
+    The result is never below the truth: each loss is rounded up before epsilon is subtracted. It is public as the other
+    direction of `top_k_epsilon`, which tests hold against it.
     """
     return min(1.0, _delta_of_losses(event, top_k_net_losses(event), epsilon))
 

@@ -1,1 +1,1 @@
-"""Texts paraphrased by a language model, token by token."""
+"""What the papers are compared with: DP-Prompt, private prediction, private evolution, and words replaced."""

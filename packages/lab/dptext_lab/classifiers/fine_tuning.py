@@ -22,12 +22,12 @@ import numpy as np
 import torch
 
 from dptext import _validate
-from dptext.embeddings.devices import seeded_torch
 from dptext.embeddings.embedder import MINILM
 from dptext.embeddings.sentence_encoder import SentenceEncoder, model_folder
 from dptext.embeddings.torch_network import TorchNetwork, TorchPrecision, load_torch_model, word_pieces
 from dptext.errors import ConfigError
 from dptext.types import Booleans, Floats
+from dptext_lab.nets.seeds import seeded_torch
 from dptext_lab.nets.tokens import batches, require_converging
 
 if TYPE_CHECKING:

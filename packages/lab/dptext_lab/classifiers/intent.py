@@ -23,10 +23,10 @@ import torch
 from torch import Tensor, nn
 
 from dptext import _validate
-from dptext.embeddings.devices import seeded_torch
 from dptext.errors import ConfigError
 from dptext.text.tokens import composed, tokenize
 from dptext.types import Floats
+from dptext_lab.nets.seeds import seeded_torch
 
 #: Share of words that occur once which training hides, so that the vector of the unknown word is trained.
 _HIDE: Final = 0.5

@@ -19,7 +19,6 @@ from dptext.cli.chosen import fitted_on
 from dptext.cli.options import JsonOption
 from dptext.cli.terminal import counted, plain_console, say
 from dptext.cli.utility import Judged, cell, read_back, table
-from dptext.embeddings.tfidf import load_sklearn
 from dptext.mechanism import Mechanism
 from dptext.runs.certificate import Certificate
 from dptext.runs.files import privatize_file
@@ -95,7 +94,6 @@ def demo(as_json: JsonOption = False) -> None:
 
 def run() -> AdeptFindings:
     """Fit, privatize, compare and attack."""
-    load_sklearn()  # a missing extra is reported now, not after the training
     records = sample_records(RECORDS)
     half = RECORDS // 2
     public = records[:half]

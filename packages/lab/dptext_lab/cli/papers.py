@@ -1,9 +1,9 @@
-"""`dptext papers`: five papers, each as published and made sound, on built-in texts or on a user's."""
+"""`dptext papers`: five papers, as published and made sound, on built-in texts or on a user's."""
 
 import json
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from textwrap import wrap
 from typing import Annotated, Any, Final
@@ -13,9 +13,9 @@ from typer import Argument
 from dptext.cli import options
 from dptext.cli.answers import Printing
 from dptext.cli.chosen import fitted_on, load_encoder
+from dptext.cli.grouped import runs
 from dptext.cli.terminal import say
 from dptext.embeddings.embedder import RememberingEmbedder
-from dptext.embeddings.tfidf import load_sklearn
 from dptext.errors import ConfigError
 from dptext.types import Json
 from dptext_lab.papers import adept, erae, redaction, refutation, sentdp
@@ -44,7 +44,7 @@ def papers(
     layout: options.Layout,
     label_field: options.LabelFieldOption = None,
     author_field: options.AuthorFieldOption = None,
-    seed: options.SeedOption = None,
+    seed: Annotated[int | None, runs("--seed", help=f"Another seed. Default: {_SEED}.")] = None,
     out: Annotated[Path | None, options.output_option(help="File for all numbers as JSON.")] = None,
     force: options.ForceOption = False,
     printing: Printing,
@@ -57,8 +57,8 @@ def papers(
     target = options.target_of(out, data, public, force=force)
     own = None if data is None else _own(name, data, public, layout, label_field, author_field, seed)
     if own is None and not (public is None and label_field is None and author_field is None):
-        raise ConfigError("Expected --data FILE with --public and names of fields: built-in texts have their own.")
-    load_sklearn()  # a missing extra is reported now, not after a training
+        # no error: a dptext.toml of the folder may name them
+        say("Public texts and names of fields belong to --data. The built-in texts have their own.")
     bench = Bench(RememberingEmbedder(load_encoder()), seed, fitted_on, say)
     found: list[Paper] = []
     seconds: dict[str, Json] = {}
@@ -76,8 +76,7 @@ def papers(
     if target is not None:
         target.write(f"{json.dumps(numbers, indent=2)}\n".encode())
     screen = [line for i, paper in enumerate(found) for line in (*([""] if i else []), *paper.lines())]
-    screen += ["", "Below each number: its 95% interval. Where intervals overlap, the row says: not decided."]
-    screen += [NOT_PRIVATE, *wrap(seeded, WIDTH)]
+    screen += ["", *wrap(_legend(found), WIDTH), NOT_PRIVATE, *wrap(seeded, WIDTH)]
     more = [
         line
         for paper in found
@@ -85,6 +84,15 @@ def papers(
         for line in wrap(f"{paper.name}: {note}", WIDTH, break_on_hyphens=False)
     ]
     printing.answer([], screen, more, {"answer": [line for paper in found for line in paper.answer], **numbers})
+
+
+def _legend(found: Sequence[Paper]) -> str:
+    """Say what stands below the numbers of the tables, and what "not decided" means where a table may say it."""
+    bare = ", ".join(dict.fromkeys(name for paper in found for name in paper.without_interval()))
+    least = f", except {bare}" if bare else ""
+    judged = any(paper.kept or paper.leaks for paper in found)
+    more = " Where intervals overlap, the row says: not decided." if judged else ""
+    return f"Below each number: its 95% interval{least}.{more}"
 
 
 def _own(

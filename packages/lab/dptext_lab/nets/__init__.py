@@ -1,1 +1,1 @@
-"""Networks in torch: auto-encoders, their training, and classifiers. They are loaded at first use."""
+"""What several networks share: utterances as token ids, weights in files, and seeds."""

@@ -1,4 +1,4 @@
-"""Five papers, each as published and made sound, on one screen: `dptext papers [NAME]`.
+"""Five papers on one screen, each as published, and made sound where it can be: `dptext papers [NAME]`.
 
 A module for each paper has `built_in`, which makes texts, and `study`, which measures them; `table` holds the answer,
 `texts` what is measured on, and `measuring` what several papers share. Every number has its interval at 95%, and stands

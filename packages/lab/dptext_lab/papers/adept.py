@@ -14,7 +14,7 @@ from dptext_lab.adept.latent import EncoderName
 from dptext_lab.adept.published import PublishedAdept
 from dptext_lab.adept.sound import Adept
 from dptext_lab.papers.measuring import COSINE, LABEL, NO_GUARANTEE, Bench, allowed, linkage, reference, rewritten
-from dptext_lab.papers.table import REFERENCES, Paper, PaperRow, brief, compared
+from dptext_lab.papers.table import REFERENCES, Paper, PaperRow, compared, percent
 from dptext_lab.papers.texts import Texts, cut, sampled
 from dptext_lab.refutation.attack import reconstruct
 
@@ -106,11 +106,16 @@ def study(texts: Texts, bench: Bench, sizes: AdeptSizes | None = None) -> Paper:
                 f"{compared(own, public, names)}."
             ),
             (
-                f"As published it claims epsilon {EPSILON:g}; its noise has {true:.4g} in {2 * sizes.hidden} "
-                f"coordinates, and its network learned from the texts that it rewrites. It keeps "
+                f"As published it claims epsilon {EPSILON:g}; its noise has an epsilon of {true:.4g} in "
+                f"{2 * sizes.hidden} coordinates, and its network learned from the texts that it rewrites. It keeps "
                 f"{compared(claimed, public, names)}."
             ),
-            f"Who sees its noisy latent names the text among {seen.candidates} in {brief(seen.tops[0].success.value)}.",
+            (
+                f"Who sees the noisy latent finds the text among {seen.candidates} in "
+                f"{percent(seen.tops[0].success)} of the trials. Who sees the release finds it by likeness among "
+                f"{kept[SOUND].candidates} for {percent(claimed.numbers[named])} of the texts as published, and for "
+                f"{percent(own.numbers[named])} made sound: a text that keeps more is found more often."
+            ),
         ),
         columns=(*names, named, *([MEMBER] if held else [])),
         rows=tuple(rows),

@@ -26,7 +26,7 @@ EPSILON: Final = 10.0
 PUBLISHED: Final = "as published"
 SOUND: Final = "made sound"
 #: The paper's choice of words on the network of the row before.
-CHOICE: Final = "its choice, our net"
+CHOICE: Final = "published choice, sound net"
 PROTECTING: Final = "made sound, 10 a text"
 AUTHORS: Final = "author named"
 _FEWEST: Final = 4  # texts of an author
@@ -107,8 +107,9 @@ def study(texts: Texts, bench: Bench, sizes: ErAeSizes | None = None) -> Paper:
         instead="tight bounds, its own words as prefix, a fixed length, an epsilon for the text: `erae`",
         answer=(
             (
-                f"ER-AE as published: epsilon for a word, none for a text, as its code gives away the length. "
-                f"Made sound at epsilon {EPSILON:g} a text it has {compared(by_name[PROTECTING], public, names)}."
+                f"ER-AE as published: epsilon for a word, none for a text. A text has one for each word, and the "
+                f"authors' code reads the text's own words and gives away its length. Made sound at epsilon "
+                f"{EPSILON:g} a text it has {compared(by_name[PROTECTING], public, names)}."
             ),
             (
                 f"At {WORD:g} a word (the paper counts {claim:.3g}) the {sizes.tokens} words of a text have "

@@ -12,7 +12,7 @@ from dptext.text.records import Record, Release
 from dptext.types import Json
 from dptext.utility.tables import PUBLIC_ONLY
 from dptext_lab.papers.measuring import COSINE, NO_GUARANTEE, Bench, reference
-from dptext_lab.papers.table import REFERENCES, Number, Paper, PaperRow, brief
+from dptext_lab.papers.table import REFERENCES, Number, Paper, PaperRow, percent
 from dptext_lab.papers.texts import Texts, sampled
 from dptext_lab.redaction.divergence.density_ratio import LEAST_ROWS
 from dptext_lab.redaction.divergence.divergence import measure
@@ -93,7 +93,7 @@ def study(texts: Texts, bench: Bench, sizes: RedactionSizes | None = None) -> Pa
             a_word = RandomRedaction(levels[name]).guarantee().delta
             found.append(PaperRow(name, (NO_GUARANTEE, f"delta {a_word:.2g} a word"), numbers, sound=False))
     first, last = found[len(REFERENCES)], found[-1]
-    right = [brief(row.numbers[TRAIT].value) for row in (first, last)]  # type: ignore[union-attr]
+    right = [percent(row.numbers[TRAIT]) for row in (first, last)]
     delta = _settings(sizes, bench.seed).whole_delta(sizes.training + sizes.attacked)
     facts: dict[str, Json] = {
         "delta": delta,
@@ -105,11 +105,12 @@ def study(texts: Texts, bench: Bench, sizes: RedactionSizes | None = None) -> Pa
         name="redaction",
         source="Gusain and Leith 2024 (plausible deniability of redacted text)",
         claim="a Renyi divergence between two sets of redacted texts measures deniability",
-        instead="nothing: divergence and attack are measured side by side; dptext audit divergence, trait",
+        instead="no sound form; divergence and attack are measured: dptext audit divergence, trait",
         answer=(
             (
                 f"Redaction: no guarantee at any level. With {sizes.levels[0]:.0%} of the words masked an attacker "
-                f"names the set of a text in {right[0]}, with {sizes.levels[-1]:.0%} in {right[1]}; guessing has .50."
+                f"names the set of {right[0]} of the texts, with {sizes.levels[-1]:.0%} of {right[1]}; guessing names "
+                "that of 50%."
             ),
             NO_SOUND,
         ),

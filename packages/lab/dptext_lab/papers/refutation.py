@@ -58,8 +58,8 @@ def study(texts: Texts, bench: Bench, sizes: RefutationSizes | None = None) -> P
     answer = (
         (
             f"ADePT's claim is refuted: two latents of {last.dim} coordinates, clipped to C in L2, are up to "
-            f"{last.factor:.4g} times 2C apart in L1, so noise for epsilon {CLAIMED:g} has "
-            f"{last.true_epsilon(CLAIMED):.4g}."
+            f"{last.factor:.4g} times 2C apart in L1, so noise for epsilon {CLAIMED:g} has an "
+            f"epsilon of {last.true_epsilon(CLAIMED):.4g}."
         ),
         (
             f"Two coordinates suffice: (2C/3, 2C/3) and its negative are {two:.4g} times 2C apart. One pair refutes "
@@ -69,7 +69,7 @@ def study(texts: Texts, bench: Bench, sizes: RefutationSizes | None = None) -> P
     return Paper(
         name="refutation",
         source="Habernal 2021 (EMNLP), of ADePT, Krishna, Gupta and Dupuy 2021 (EACL)",
-        claim="ADePT: two latents clipped to C in L2 are at most 2C apart in L1; it is 2C sqrt(n).",
+        claim="ADePT: two latents clipped to C in L2 are at most 2C apart in L1",
         instead="noise for 2C sqrt(n), or latents clipped in L1: `adept`; dptext audit sensitivity",
         answer=answer,
         columns=(COUNT, SHARE, LARGEST, TRUE),

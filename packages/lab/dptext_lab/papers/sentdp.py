@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from dptext.embeddings.encoders import PublicVectors
+from dptext.errors import ConfigError
 from dptext.mechanisms.sentences.deep_candidate import DeepCandidate
 from dptext.privacy.guarantee import Unit
 from dptext.text.tokens import sentences
@@ -19,6 +20,7 @@ PUBLISHED: Final = "as published, text"
 PRINTED: Final = "as published, Alg. 1"
 SENTENCE: Final = "by likeness"
 SOUND: Final = "made sound"
+_FEWEST: Final = 20  # long public documents that the mechanisms ask for
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +47,16 @@ def built_in(sizes: SentDpSizes, seed: int) -> Texts:
 def study(texts: Texts, bench: Bench, sizes: SentDpSizes | None = None) -> Paper:
     """Choose public documents by the paper's depth, in both directions, and by likeness; compare the releases.
 
-    ConfigError: too few public documents have the least number of sentences.
+    ConfigError: fewer than 20 public documents have the least number of sentences.
     """
     sizes = sizes or SentDpSizes()
     texts = cut(texts, sizes.private, sizes.public)
+    long = sum(len(sentences(record.text)) >= sizes.least for record in texts.public)
+    if long < _FEWEST:
+        raise ConfigError(
+            f"Expected at least {_FEWEST} public documents of {sizes.least} or more sentences, found {long} of "
+            f"{len(texts.public):,}: SentDP replaces documents. Give longer texts."
+        )
     labels = texts.labels
     known: dict[str, Any] = {"labels": labels, "candidates": sizes.candidates, "min_sentences": sizes.least}
     known |= {"encoder": sizes.encoder}
@@ -91,8 +99,9 @@ def study(texts: Texts, bench: Bench, sizes: SentDpSizes | None = None) -> Paper
                 f"epsilon {EPSILON:g} a document it keeps {compared(by_name[SOUND], public, names)}."
             ),
             (
-                f"As published it keeps {compared(by_name[PUBLISHED], public, names)} by its text; by its Algorithm 1, "
-                f"whose direction is the reverse, {compared(by_name[PRINTED], public, names)}."
+                f"By the least depth over all directions, as the paper's text says, it keeps "
+                f"{compared(by_name[PUBLISHED], public, names)}. By the largest, as its Algorithm 1 says, it keeps "
+                f"{compared(by_name[PRINTED], public, names)}."
             ),
         ),
         columns=(*names, named),

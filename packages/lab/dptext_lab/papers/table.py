@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from itertools import zip_longest
 from textwrap import wrap
 from typing import Final
@@ -21,6 +22,7 @@ AGAINST: Final = "than public-only"
 
 WIDTH: Final = 100  #: columns of a screen
 _GAP: Final = "  "
+_WHOLE: Final = 2.0**53  # from here on, a float has no digits after the point
 
 Number = Estimate | float | None
 
@@ -72,6 +74,12 @@ class Paper:
         verbs = ((self.kept, "keeps"), (self.leaks, "leaks"))
         return tuple(beside(row.numbers.get(name), base.numbers.get(name), verb) for name, verb in verbs if name)
 
+    def without_interval(self) -> tuple[str, ...]:
+        """Return the columns that hold numbers without an interval."""
+        return tuple(
+            name for name in self.columns if any(isinstance(row.numbers.get(name), float) for row in self.rows)
+        )
+
     def to_dict(self) -> dict[str, Json]:
         """Return JSON-able data, without any text of the study."""
         rows: list[Json] = []
@@ -85,7 +93,7 @@ class Paper:
 
     def lines(self) -> list[str]:
         """Return the screen: answer, what is compared, and the table. No line of the table has over 100 columns."""
-        told = (("The paper", self.source), ("It claims", self.claim), ("Instead", self.instead))
+        told = (("The paper", self.source), ("It claims", self.claim), ("In dptext", self.instead))
         answer = [line for said in self.answer for line in wrap(said, WIDTH, break_on_hyphens=False)]
         about = [f"{name + ':':<12}{line}" for name, line in told]
         return [*answer, "", *about, "", *self._table()]
@@ -117,25 +125,35 @@ def beside(own: Number, other: Number, verb: str) -> str:
 
 
 def shown(number: Number) -> tuple[str, ...]:
-    """Return a number in two lines, the value and its interval; a number without an interval in one."""
+    """Return a number in two lines, the value and its interval; a number without an interval in one.
+
+    The ends are rounded outwards: the interval that is shown contains the one that was computed.
+    """
     if number is None:
         return ("-",)
     if isinstance(number, Estimate):
-        return (brief(number.value), f"{brief(number.low)}-{brief(number.high)}")
+        low, high = brief(number.low, ROUND_FLOOR), brief(number.high, ROUND_CEILING)
+        return (brief(number.value), f"{low} to {high}" if "-" in low else f"{low}-{high}")
     return (brief(number),)
 
 
-def brief(value: float) -> str:
-    """Return a number with three digits at most, without a leading zero.
+def brief(value: float, rounding: str | None = None) -> str:
+    """Return a number with three digits at most, without a leading zero. `rounding` is a name of `decimal`.
 
-    >>> brief(0.4), brief(1.0), brief(12.345), brief(339.4)
-    ('.40', '1', '12.3', '339')
+    >>> brief(0.4), brief(1.0), brief(12.345), brief(339.4), brief(-0.001)
+    ('.40', '1', '12.3', '339', '0')
     """
-    if abs(value) >= 100:
-        return f"{value:.0f}"
-    if abs(value) >= 9.995:
-        return f"{value:.1f}"
-    return f"{value:.2f}".replace("0.", ".", 1).removesuffix(".00") or "0"
+    digits = 0 if abs(value) >= 100 else 1 if abs(value) >= 9.995 else 2
+    if rounding is not None and abs(value) < _WHOLE:
+        value = float(Decimal(repr(float(value))).quantize(Decimal(10) ** -digits, rounding))
+    text = f"{abs(value):.{digits}f}".removeprefix("0").removesuffix(".00") or "0"
+    return f"-{text}" if value < 0 and text != "0" else text
+
+
+def percent(number: Number) -> str:
+    """Return a share as a sentence has it, such as "52%"; "-" where nothing was measured."""
+    value = number.value if isinstance(number, Estimate) else number
+    return "-" if value is None else f"{value:.0%}"
 
 
 def told(name: str, number: Number) -> str:

@@ -1,1 +1,1 @@
-"""Trials of sensitivity claims."""
+"""The refutation of ADePT (Habernal 2021): claims of sensitivity, pairs that violate them, and reconstruction."""

@@ -159,7 +159,8 @@ def test_as_an_embedder_it_sets_the_topics_apart_and_comes_back_from_a_folder(
     vectors = tuned.embed(OTHERS)
     assert np.allclose(np.linalg.norm(vectors, axis=1), 1, atol=0.01)
     assert between(vectors) > 5 * between(plain.embed(OTHERS))
-    tuned.network.model.save(str(tmp_path / "tuned"), create_model_card=False)  # as experiments/redaction does
+    # as packages/lab/experiments/redaction does
+    tuned.network.model.save(str(tmp_path / "tuned"), create_model_card=False)
     assert np.array_equal(load_sentence_encoder(str(tmp_path / "tuned")).embed(OTHERS), vectors)
 
 

@@ -20,7 +20,7 @@ LEFT_OUT = {
     "label_only": "it stands in every table without being asked for",
     "sentdp": "packages/lab/experiments/deep_candidate_epsilon.toml has it beside deep_candidate",
     "dp_prompt": "it needs a model that no extra installs: packages/lab/experiments/dp_prompt.toml has it",
-    "pii_redaction": "it needs a package that is not among the extras of [all]",
+    "pii_redaction": "it needs a package that only dptext-lab[pii] installs",
 }
 SOURCES = {
     "adept_figure_1",

@@ -16,7 +16,7 @@ from dptext.errors import DPTextError
 from dptext.text.samples import SAMPLE_LABELS, sample_records
 from dptext.text.tokens import tokenize
 
-pytestmark = pytest.mark.slow  # tests/unit/compare has the grids, test_their_mechanism.py the command
+pytestmark = pytest.mark.slow  # packages/lab/tests/compare has the grids, test_their_mechanism.py the command
 
 RECORDS = 150
 

@@ -57,6 +57,8 @@ def test_one_paper_is_answered_in_its_first_line_and_written(tmp_path: Path) -> 
     assert screen.startswith("ADePT's claim is refuted: two latents of 16 coordinates")
     assert "The seed is 0, always the same unless --seed is given" in screen
     assert "pairs of 16 coordinates" in told
+    assert "not decided" not in screen
+    assert "95% interval, except violating pairs, largest / 2C, possible / 2C.\n" in screen
     written = json.loads(out.read_text("utf-8"))
     assert written["seed"] == 0
     assert [*written["papers"]] == ["refutation"]
@@ -128,11 +130,16 @@ def test_what_is_missing_is_named(arguments: tuple[str, ...], asked: str, review
     assert asked in told
 
 
+def test_help_says_what_the_seed_is() -> None:
+    assert "Another seed. Default: 0." in " ".join(dptext("papers", "--help")[1].split())
+
+
 def test_all_papers_share_a_screen(monkeypatch: pytest.MonkeyPatch) -> None:
     few = {name: command.STUDIES[name] for name in ("refutation", "redaction")}
     monkeypatch.setattr(command, "STUDIES", few)
     code, screen, _ = dptext("papers")
     assert code == 0
     assert "No sound variant exists" in screen
+    assert "Where intervals overlap, the row says: not decided." in " ".join(screen.split())
     assert screen.count("The paper:") == 2
     assert max(map(len, screen.splitlines())) <= 100

@@ -1,10 +1,13 @@
 """The five studies in small: planted numbers come out, every row is there, and no text of the study is shown."""
 
 import json
+import math
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate
@@ -12,7 +15,7 @@ from dptext.mechanism import Mechanism
 from dptext.text.records import Record, Release
 from dptext_lab.papers import adept, erae, redaction, refutation, sentdp
 from dptext_lab.papers.measuring import COSINE, LABEL, Bench, rewritten
-from dptext_lab.papers.table import NOT_DECIDED, REFERENCES, WIDTH, Paper, PaperRow, beside, brief
+from dptext_lab.papers.table import NOT_DECIDED, REFERENCES, WIDTH, Paper, PaperRow, beside, brief, percent, shown
 from dptext_lab.papers.texts import HALVED, Texts, apart, authored, cut, documents, of_file, sampled
 from dptext_lab.refutation.claims import Claim
 from dptext_lab.refutation.simulation import Normal, Uniform, simulate
@@ -151,6 +154,29 @@ def test_two_numbers_are_decided_by_their_intervals() -> None:
     assert beside(wide, low, "keeps") == beside(wide, high, "keeps") == NOT_DECIDED
     assert beside(None, high, "keeps") == "-"
     assert [brief(x) for x in (0.0, 0.996, 1.234, 9.999, 250.4)] == ["0", "1", "1.23", "10.0", "250"]
+    assert [brief(x) for x in (-0.001, -0.25, -1.0, -12.34)] == ["0", "-.25", "-1", "-12.3"]
+    assert [percent(x) for x in (high, 0.984, None)] == ["50%", "98%", "-"]
+
+
+SMALL_ENDS = st.floats(-0.01, 0.01) | st.integers(-200, 2000).map(lambda n: n / 200)
+ENDS = SMALL_ENDS | st.floats(9.9, 10.1) | st.floats(-1e6, 1e6)
+
+
+@given(st.tuples(ENDS, ENDS, ENDS).map(sorted))
+def test_the_interval_that_is_shown_contains_the_one_that_was_computed(ends: list[float]) -> None:
+    low, value, high = ends
+    middle, below = shown(Estimate(value, low, high, 0.95))
+    first, last = below.split(" to ") if " to " in below else below.split("-")
+    assert float(first) <= low
+    assert high <= float(last)
+    assert float(first) <= float(middle) <= float(last)
+
+
+def test_an_interval_is_no_wider_than_its_digits_ask() -> None:
+    assert shown(Estimate(0.29, 0.28, 0.3, 0.95)) == (".29", ".28-.30")
+    assert shown(Estimate(0.0, -0.001, 0.001, 0.95)) == ("0", "-.01 to .01")
+    assert shown(Estimate(9.98, 9.97, 9.991, 0.95)) == ("9.98", "9.97-10")
+    assert shown(Estimate(1.0, 0.5, math.inf, 0.95)) == ("1", ".50-inf")
 
 
 def test_no_private_text_is_public() -> None:
@@ -187,6 +213,20 @@ def test_few_texts_are_not_decided(bench: Bench) -> None:
     assert {row.numbers[redaction.DIVERGENCE] for row in paper.rows} == {None}
     assert paper.against_public(paper.row("90% masked"))[1] == NOT_DECIDED
     assert (paper.facts["training"], paper.facts["attacked"]) == (4, 4)
+
+
+def test_short_documents_are_refused_by_what_the_command_has(bench: Bench) -> None:
+    records = tuple(Record(str(i), f"text number {i}") for i in range(50))
+    with pytest.raises(ConfigError, match="at least 20 public documents of 4 or more sentences, found 0 of 50") as told:
+        sentdp.study(Texts(records, records, "file.csv"), bench)
+    assert "min_sentences" not in str(told.value)
+
+
+def test_columns_without_an_interval_are_named(bench: Bench) -> None:
+    _, paper = studied("refutation", bench)
+    assert paper.without_interval() == (refutation.COUNT, refutation.LARGEST, refutation.TRUE)
+    _, paper = studied("redaction", bench)
+    assert paper.without_interval() == ()
 
 
 def test_missing_fields_are_asked_for(bench: Bench) -> None:

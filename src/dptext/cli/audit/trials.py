@@ -44,7 +44,7 @@ class Claimed(MechanismOptions):
         str | None,
         promises(
             help="Vector noise instead of a mechanism: laplace, laplace_l1, gaussian, l2_laplace, privunit, "
-            "privunit_sphere, or one of a package: published_laplace (as ADePT claims it), classical_gaussian."
+            "privunit_sphere, or one that a package brings."
         ),
     ] = None
     epsilon: Annotated[float, promises(help="Claimed epsilon of the vector noise.")] = 1.0

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from dptext.embeddings.devices import require_device, seeded_torch
+from dptext.embeddings.devices import require_device
 from dptext.embeddings.distilled import DistilledEncoder, distil
 from dptext.embeddings.encoders import load_encoder
 from dptext.embeddings.torch_network import TorchPrecision
@@ -28,6 +28,7 @@ from dptext_lab.adept.net.model import (
 )
 from dptext_lab.adept.net.network import Architecture, AutoEncoder
 from dptext_lab.adept.net.training import EpochProgress, LatentNoise, Schedule, train
+from dptext_lab.nets.seeds import seeded_torch
 from dptext_lab.nets.tokens import Tokens
 from dptext_lab.nets.weights import read_weights
 

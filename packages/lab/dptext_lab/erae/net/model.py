@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from safetensors.torch import save
 
-from dptext.embeddings.devices import require_device, seeded_torch
+from dptext.embeddings.devices import require_device
 from dptext.embeddings.encoders import load_encoder
 from dptext.embeddings.vector_files import load_glove
 from dptext.errors import ConfigError
@@ -21,6 +21,7 @@ from dptext.types import Integers, Singles
 from dptext_lab.erae.net.exact import ExactNetwork, ExactWriting
 from dptext_lab.erae.net.network import FIRST_OPTION, ROWS, ErAeNetwork, Sizes, Writing, targets_of
 from dptext_lab.erae.net.training import ErAeSchedule, OnSteps, train
+from dptext_lab.nets.seeds import seeded_torch
 from dptext_lab.nets.tokens import Tokens
 from dptext_lab.nets.weights import network_digest, read_weights, weights_of
 
