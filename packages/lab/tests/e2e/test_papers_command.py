@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 import dptext_lab.cli.papers as command
-from dptext.cli.app import app, exit_code
+from dptext.cli.app import app, config, exit_code
 from dptext.errors import DPTextError
 from dptext.text.samples import sample_records
 from small_papers import SMALL, HashedWords
@@ -69,6 +69,20 @@ def test_one_paper_is_answered_in_its_first_line_and_written(tmp_path: Path) -> 
     assert again[:2] == (code, screen)
 
 
+def test_a_file_of_settings_in_the_folder_disturbs_no_built_in_texts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "dptext.toml").write_text(
+        'text-field = "review"\nlabel-field = "kind"\npublic = "public.csv"\n', "utf-8"
+    )
+    alone = dptext("papers", "refutation")[1]
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("dptext.cli.app.config", config.__wrapped__)  # another folder, another file
+    code, screen, told = dptext("papers", "refutation")
+    assert (code, screen) == (0, alone)
+    assert "belong to --data" in told
+
+
 def test_the_seed_changes_the_numbers() -> None:
     found = [
         json.loads(dptext("papers", "refutation", "--json", *more)[1]) for more in ((), ("--seed", 0), ("--seed", 1))
@@ -120,7 +134,6 @@ def test_a_public_file_is_taken_as_public(reviews: Path, tmp_path: Path) -> None
         (("--data", "{}"), "with --data"),
         (("erae", "--data", "{}"), "--author-field"),
         (("redaction", "--data", "{}"), "--label-field"),
-        (("refutation", "--label-field", "kind"), "--data FILE"),
         (("refutation", "--seed", "-1"), "seed"),
     ],
 )
