@@ -282,6 +282,7 @@ class ObjectStore:
         ConfigError: another data set has appeared at the URL.
         """
         whole = self._whole
+        self.parts(state.token, folder).sweep()
         if state.force and whole.sha256(MANIFEST) not in (None, hashlib.sha256(state.manifest.encode()).hexdigest()):
             older = json.loads(whole.read(MANIFEST))
             for name in (MANIFEST, _CERTIFICATE, *(str(part["name"]) for part in older["parts"])):

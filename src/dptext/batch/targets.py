@@ -91,7 +91,7 @@ class Folder:
         (self.path / name).unlink(missing_ok=True)
 
     def sweep(self) -> None:
-        """Delete the attempts of workers that were killed."""
+        """Delete the attempts of workers, and the trials of drivers, that were killed."""
         for path in self.path.rglob(f".*{PARTIAL}"):
             path.unlink(missing_ok=True)
 
@@ -168,13 +168,19 @@ class Objects:
         with self._telling(name), contextlib.suppress(FileNotFoundError):
             fs.rm_file(path)
 
+    def sweep(self) -> None:
+        """Delete the trials of drivers that were killed. An attempt of a worker is not visible in an object store."""
+        for name in self.names():
+            if name.startswith(".") and name.endswith(PARTIAL):
+                self.delete(name)
+
 
 Target = Folder | Objects
 
 
 def probe(target: Target) -> None:
     """Raise ConfigError if a name can be published twice at the target: of many attempts at once, one must succeed."""
-    name = f"probe-{secrets.token_hex(8)}"
+    name = f".probe-{secrets.token_hex(8)}{PARTIAL}"  # no part; `sweep` deletes what a kill leaves
     try:
         with ThreadPoolExecutor(_PROBES) as pool:
             seen = set(pool.map(lambda i: target.publish(name, filled(bytes([i]))), range(_PROBES)))

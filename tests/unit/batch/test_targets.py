@@ -92,6 +92,23 @@ def test_a_place_where_several_win_is_refused(tmp_path: Path, kind: type) -> Non
     assert where.names() == []
 
 
+@pytest.mark.slow_cases("s3", why="the store in memory has the same door; s3 starts a server")
+def test_what_a_killed_trial_leaves_is_swept_and_no_part(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(type(target), "delete", lambda *_: None)  # it dies before
+        probe(target)
+    left = everything(target)
+    assert len(left) == 1
+    target.publish("probe-of-mine", filled(b"a part"))
+    target.sweep()
+    assert everything(target) == ["probe-of-mine"]
+
+
+def everything(target: Target) -> list[str]:
+    """The names of all files, also of unfinished attempts."""
+    return [path.name for path in target.path.iterdir()] if isinstance(target, Folder) else target.names()
+
+
 def visible(store: ObjectStore, options: dict) -> list[str]:
     """The ids in the parts that the manifest names, in order."""
     whole = Objects(store.url, options)
