@@ -35,6 +35,7 @@ from odd_files import Odd, named_files, odd_files
 NONE = ("the file holds no records", "no record can be read")
 LACKS = "record 1: the field 'text' is missing"
 NULLS = "null texts, which --empty-nulls reads"
+SHEETS = ". These hold cells: "
 HEADS = ("file", "records", "refused", "first refusal", "check", "privatize", "synthesize", "unlike")
 
 
@@ -158,7 +159,9 @@ def unlike(check: Said, private: Said, synthetic: Said, stop: str) -> list[str]:
     nulls = check.reason.startswith(NULLS)
     if not check.refused and not check.read:
         nothing = [NONE[1], nothing[1]]  # it tells what is wrong with them
-    if (nothing[0] or check.refused) != (nothing[1] or private.refused):
+    owner = check.refused.partition(SHEETS)  # `check` alone names sheets, and the others lead to it
+    alike = f"{owner[0]} (`dptext check` shows their names)" if owner[1] else check.refused
+    if (nothing[0] or alike) != (nothing[1] or private.refused):
         found.append("the words of a refusal")
     if not private.refused and (check.read, check.bad) != (private.read, private.bad):
         found.append("the number of records")
