@@ -409,7 +409,7 @@ def test_a_file_that_would_be_refused_is_not_sent(page: Page) -> None:
 
 
 def test_a_result_can_be_had_without_words_for_it(page: Page) -> None:
-    """As of a job whose model is gone."""
+    """The words of a result cannot be had, because the model of its job is gone."""
     page.sign_in(page.key)
     page.status("Signed in")
     page.shown.value("""(() => { const real = window.fetch; window.fetch = (path, options) =>

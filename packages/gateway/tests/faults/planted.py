@@ -30,7 +30,7 @@ def fitting() -> Iterator[None]:
 
 
 def watched(found: Any) -> Any:
-    """The same; a function is watched at each call."""
+    """End the process when a call of the function shows that a planted fault does not fit the code."""
     if not inspect.iscoroutinefunction(found):
         return fitting()(found) if inspect.isfunction(found) else found
 

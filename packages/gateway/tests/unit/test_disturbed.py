@@ -242,7 +242,7 @@ class Dies(BaseException):
 
 
 def dying(run: Callable[..., object], times: list[int]) -> Callable[..., object]:
-    """The same run, whose process ends when the account is charged and nothing can be seen of it."""
+    """Make a run end its process when the account has been charged and no output is visible."""
 
     def cut(*given: object, payment: object, **more: object) -> object:
         times.append(1)

@@ -332,7 +332,7 @@ def test_a_job_that_ends_its_process_is_given_up(fresh: Served, monkeypatch: pyt
     starts = []
 
     class Dies(BaseException):
-        """As nothing else is caught."""
+        """The end of the worker's process: no handler catches this exception."""
 
     def dies(*_: object, payment: object, on_progress: object, **__: object) -> None:
         starts.append(1)

@@ -182,7 +182,7 @@ def test_what_is_wrong_with_a_value_is_said(gateway: Served, row: str, said: str
     ids=["broken", "utf-16", "utf-16-le", "utf-32", "deep", "digits"],
 )
 def test_why_a_body_cannot_be_read_is_said(gateway: Served, body: bytes, said: str) -> None:
-    """The same files are refused as jobs."""
+    """A body that cannot be read is refused with the reason, and no text of it is shown."""
     headers = {**gateway.headers(), "Content-Type": "application/json"}
     found = gateway.client.post(RELEASE, content=body, headers=headers)
     assert (found.status_code, found.json()["type"]) == (400, "urn:dptext:invalid")

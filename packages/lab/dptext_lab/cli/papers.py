@@ -12,6 +12,7 @@ from typer import Argument
 
 from dptext.cli import options
 from dptext.cli.answers import Printing
+from dptext.cli.app import config
 from dptext.cli.chosen import fitted_on, load_encoder
 from dptext.cli.grouped import runs
 from dptext.cli.terminal import say
@@ -56,9 +57,10 @@ def papers(
     fixed, seed = seed is None, options.seed_of(_SEED if seed is None else seed)
     target = options.target_of(out, data, public, force=force)
     own = None if data is None else _own(name, data, public, layout, label_field, author_field, seed)
-    if own is None and not (public is None and label_field is None and author_field is None):
-        # no error: a dptext.toml of the folder may name them
-        say("Public texts and names of fields belong to --data. The built-in texts have their own.")
+    given = {"public": public, "label-field": label_field, "author-field": author_field}
+    written = config().options  # a dptext.toml of the folder may name them: it says nothing of built-in texts
+    if own is None and any(value is not None and str(value) != written.get(name) for name, value in given.items()):
+        raise ConfigError("Expected --data FILE with --public and names of fields: built-in texts have their own.")
     bench = Bench(RememberingEmbedder(load_encoder()), seed, fitted_on, say)
     found: list[Paper] = []
     seconds: dict[str, Json] = {}

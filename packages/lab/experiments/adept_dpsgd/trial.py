@@ -93,7 +93,7 @@ def privately_trained(spec: AdeptDpSgd, public: Sequence[Record], private: list[
 
 
 def plainly_trained(public: AdeptDpSgdMechanism, members: Sequence[Record], rounds: int) -> AdeptDpSgdMechanism:
-    """The same network, trained further on the members without clipping or noise: what DP-SGD is held against.
+    """Train a network further on the members without clipping or noise: what DP-SGD is held against.
 
     The class of the result is that of the private one for the sake of its methods; its guarantee does not hold, and
     none is stated for this row.

@@ -77,10 +77,12 @@ def test_a_file_of_settings_in_the_folder_disturbs_no_built_in_texts(
     )
     alone = dptext("papers", "refutation")[1]
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("dptext_lab.cli.papers.config", config.__wrapped__)
     monkeypatch.setattr("dptext.cli.app.config", config.__wrapped__)  # another folder, another file
     code, screen, told = dptext("papers", "refutation")
     assert (code, screen) == (0, alone)
-    assert "belong to --data" in told
+    assert "Read: dptext.toml" in told
+    assert dptext("papers", "refutation", "--label-field", "other")[0] == 2
 
 
 def test_the_seed_changes_the_numbers() -> None:
@@ -134,6 +136,7 @@ def test_a_public_file_is_taken_as_public(reviews: Path, tmp_path: Path) -> None
         (("--data", "{}"), "with --data"),
         (("erae", "--data", "{}"), "--author-field"),
         (("redaction", "--data", "{}"), "--label-field"),
+        (("refutation", "--label-field", "kind"), "--data FILE"),
         (("refutation", "--seed", "-1"), "seed"),
     ],
 )
