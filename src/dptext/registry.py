@@ -66,6 +66,7 @@ MECHANISMS: Final = {
 }
 #: dptext's syntheses: kind, and place of the class of settings. One line here registers a new synthesis.
 WAYS: Final = {
+    "summary": "synthesis.summary:SummarySpec",
     "prototypes": "synthesis.prototypes:Prototypes",
     "steering": "synthesis.steering:Steering",
     "votes": "synthesis.votes:Votes",

@@ -21,7 +21,7 @@ from dptext.errors import ConfigError
 from dptext.registry import SYNTHESES
 from dptext.sampling.randomness import Randomness
 from dptext.synthesis.prototypes import Prototypes
-from dptext.synthesis.space import Corpus
+from dptext.synthesis.readings import Corpus
 from dptext.synthesis.spec import Fitted, Synthetic
 from dptext.synthesis.sums import STEPS, Noise, PrivateSum
 from dptext.synthesis.votes import TopicReport, Votes

@@ -38,7 +38,8 @@ from dptext.runs import synthesizing
 from dptext.runs.private import Private
 from dptext.sampling.randomness import Randomness, seeded
 from dptext.synthesis.prototypes import FittedPrototypes, Prototypes
-from dptext.synthesis.space import PublicSpace, Reading
+from dptext.synthesis.readings import Reading
+from dptext.synthesis.space import PublicSpace
 from dptext.synthesis.spec import Synthetic
 from dptext.synthesis.sums import STEPS, Draws, Noise, PrivateSum, clipped
 from dptext.synthesis.votes import FittedTopics, FittedVotes, TopicReport, Votes

@@ -49,7 +49,8 @@ from dptext.synthesis.prototypes import (
     prior_means,
     shrunk,
 )
-from dptext.synthesis.space import fit_space, readings
+from dptext.synthesis.readings import readings
+from dptext.synthesis.space import fit_space
 from dptext.synthesis.sums import Draws, Noise, PrivateSum
 from dptext.text.batches import Batch
 from dptext.utility.classification import learnt, zero_shot

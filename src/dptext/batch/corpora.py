@@ -13,7 +13,6 @@ the public key of the run.
 
 from __future__ import annotations
 
-import hashlib
 import io
 import json
 from collections import deque
@@ -39,7 +38,7 @@ from dptext.runs.plan import Plan
 from dptext.runs.private import Private, untold
 from dptext.runs.synthesized import Synthesized
 from dptext.runs.synthesizing import run
-from dptext.synthesis.space import Corpus, PublicSpace, Reading, readings
+from dptext.synthesis.readings import Corpus, PublicReader, Reading, readings
 from dptext.text.batches import Batch
 from dptext.text.reading import OnError
 from dptext.text.samples import sample_records
@@ -52,7 +51,7 @@ if TYPE_CHECKING:  # the ledger is loaded by those who use one
 TASK_RECORDS: Final = 16_384  #: Records of a task, whose whole answer is in memory at once
 _PROBED: Final = 32  # public texts whose points identify the rounding of a computer
 _COUNT: Final = 8  # bytes of a number of records
-_ARRAYS: Final = ("labels", "points", "unlike")  # fields of a reading, in its order
+_ARRAYS: Final = ("labels", "points", "unlike", "marks")  # fields of a reading, in its order
 
 
 @dataclass(frozen=True, slots=True, repr=False, kw_only=True)
@@ -113,12 +112,12 @@ class _Corpus:
     def __call__(self) -> Generator[Batch, None, None]:
         return self.private.batches()
 
-    def readings(self, space: PublicSpace, labels: Sequence[str]) -> Iterator[Reading]:
+    def readings(self, reader: PublicReader, labels: Sequence[str]) -> Iterator[Reading]:
         """Yield the readings of all records, as `ReadsItself`."""
         private, to = self.private, Recipient()
-        reader = _reader(private, to, space, labels)
+        job = _reader(private, to, reader, labels)
         places = _tasks(private.counts)
-        for i, answer in untold(private.engine.answers(reader, [("read", place) for place in places])):
+        for i, answer in untold(private.engine.answers(job, [("read", place) for place in places])):
             yield from _unpacked(to.opened(answer, _about(*places[i])))
 
 
@@ -129,11 +128,11 @@ class _Nothing:
     def __call__(self) -> Generator[Batch, None, None]:
         yield from ()
 
-    def readings(self, space: PublicSpace, labels: Sequence[str]) -> Iterator[Reading]:
+    def readings(self, reader: PublicReader, labels: Sequence[str]) -> Iterator[Reading]:
         """Yield no reading, after each worker has loaded the space and computed the points of some public texts."""
         to = Recipient()
-        reader, workers = _reader(self.private, to, space, labels), range(getattr(self.private.engine, "n", 1))
-        for i, answer in self.private.engine.answers(reader, [("ready", (worker,)) for worker in workers]):
+        job, workers = _reader(self.private, to, reader, labels), range(getattr(self.private.engine, "n", 1))
+        for i, answer in self.private.engine.answers(job, [("ready", (worker,)) for worker in workers]):
             yield from _unpacked(to.opened(answer, _about(i)))
 
 
@@ -161,7 +160,7 @@ class Counting:
 class Reader(Counting):
     """A job that reads the records of files."""
 
-    space: PublicSpace
+    reader: PublicReader
     labels: tuple[str, ...]
     rounding: str
 
@@ -183,11 +182,11 @@ class Reader(Counting):
             deque(rest.take(start), 0)
             yield from rest.take(stop - start)
 
-        answer = _packed(list(readings(corpus, self.space, self.labels)))
+        answer = _packed(list(readings(corpus, self.reader, self.labels)))
         return sealed(answer, self.to, _about(first, last, start, stop))
 
     def _require_rounding(self) -> None:
-        if _rounding(self.space) != self.rounding:
+        if _rounding(self.reader) != self.rounding:
             raise DPTextError(
                 "A worker's processor computes other vectors than the one that read the pool. Take computers of one "
                 "kind. Nothing is released."
@@ -211,14 +210,13 @@ def _tasks(counts: Sequence[int]) -> list[tuple[int, int, int, int]]:
     return found
 
 
-def _reader(private: PrivateShards, to: Recipient, space: PublicSpace, labels: Sequence[str]) -> Reader:
-    return Reader(private.apart, to.public, space, tuple(labels), _rounding(space))
+def _reader(private: PrivateShards, to: Recipient, reader: PublicReader, labels: Sequence[str]) -> Reader:
+    return Reader(private.apart, to.public, reader, tuple(labels), _rounding(reader))
 
 
-def _rounding(space: PublicSpace) -> str:
-    """Return the sha256 of the points of some public texts on this computer."""
-    points = space.points([record.text for record in sample_records(_PROBED, seed=0)])
-    return hashlib.sha256(points.tobytes()).hexdigest()
+def _rounding(reader: PublicReader) -> str:
+    """Return the sha256 of the points and marks of some public texts on this computer."""
+    return reader.rounding([record.text for record in sample_records(_PROBED, seed=0)])
 
 
 def _about(*task: int) -> bytes:
@@ -237,8 +235,8 @@ def _packed(found: Sequence[Reading]) -> bytes:
 def _unpacked(data: bytes) -> Iterator[Reading]:
     with np.load(io.BytesIO(data), allow_pickle=False) as file:
         for i, authors in enumerate(json.loads(file["authors"].tobytes())):
-            labels, points, unlike = (file[f"{name}{i}"] for name in _ARRAYS)
-            yield Reading(labels, points, unlike, authors)
+            labels, points, unlike, marks = (file[f"{name}{i}"] for name in _ARRAYS)
+            yield Reading(labels, points, unlike, marks, authors)
 
 
 def synthesize_dataset(

@@ -79,9 +79,28 @@ class TfidfSvd:
         return f"TfidfSvd(dim={self.dim}, digest={self.digest[:12]})"
 
     @property
+    def words(self) -> tuple[str, ...]:
+        """The words that are known, in the order of the columns."""
+        return tuple(map(str, self.counter.get_feature_names_out()))
+
+    @property
+    def rarity(self) -> Floats:
+        """Inverse document frequencies of the words, `(n_words,)`."""
+        return np.asarray(self.counter.idf_, np.float64)
+
+    @property
+    def components(self) -> Floats:
+        """Main directions, `(dim, n_words)`."""
+        return np.asarray(self.reducer.components_, np.float64)
+
+    @property
     def name(self) -> str:
         """The embedder's name in reports."""
         return f"tfidf-svd:{self.dim}:{self.digest[:12]}"
+
+    def rounded(self) -> "TfidfSvd":
+        """Return the embedder with main directions that float16 holds, in which they are stored."""
+        return tfidf_svd(self.words, self.rarity, self.components.astype(np.float16).astype(np.float64))
 
     def embed(self, texts: Sequence[str]) -> Floats:
         """Vectors `(n_texts, dim)` of norm 1, or of norm 0 if no word is known."""
@@ -114,7 +133,22 @@ def fit_tfidf_svd(public: Sequence[str], *, dim: int = TFIDF_DIM, seed: int = 0)
     size = min(dim, weights.shape[1] - 1, weights.shape[0] - 1)
     reducer = TruncatedSVD(size, random_state=seed)
     reducer.fit(weights)
+    return _made(counter, reducer)
+
+
+def tfidf_svd(words: tuple[str, ...], rarity: Floats, components: Floats) -> TfidfSvd:
+    """Return the embedder with these words, rarities `(n_words,)` and main directions `(dim, n_words)`."""
+    from sklearn.decomposition import TruncatedSVD  # noqa: PLC0415 (slow to load)
+
+    counter = words_tfidf(vocabulary={word: i for i, word in enumerate(words)})
+    counter.idf_ = np.asarray(rarity, np.float64)
+    reducer = TruncatedSVD(len(components))
+    reducer.components_ = components
+    return _made(counter, reducer)
+
+
+def _made(counter: "TfidfVectorizer", reducer: "TruncatedSVD") -> TfidfSvd:
     digest = hashlib.sha256("\n".join(counter.get_feature_names_out()).encode("utf-8", "surrogatepass"))
     digest.update(np.round(counter.idf_, 9).tobytes())
     digest.update(np.round(reducer.components_, 6).tobytes())
-    return TfidfSvd(counter, reducer, size, digest.hexdigest())
+    return TfidfSvd(counter, reducer, len(reducer.components_), digest.hexdigest())

@@ -13,7 +13,7 @@ from dptext.errors import BrokenFileError, DataError, HeaderError
 from dptext.privacy.names import seen_form
 from dptext.runs.apart import NO_POOL, Found, Pool
 from dptext.runs.streaming import BATCH_SIZE, split
-from dptext.synthesis.space import Corpus
+from dptext.synthesis.readings import Corpus
 from dptext.text.batches import Batch
 from dptext.text.reading import OnError, read_batches, read_records
 from dptext.text.records import Fields, Record

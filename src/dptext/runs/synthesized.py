@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from os import PathLike
@@ -39,6 +38,7 @@ class Synthesized:
         left: the balance of the account in words; empty if no account paid.
         inputs: the input files, which `write` never replaces.
         settle: call to settle the charge of a run with settled=False, before anybody sees the corpus; else None.
+        data: contents of the output file if no text is released.
     """
 
     releases: tuple[Release[str], ...]
@@ -48,6 +48,7 @@ class Synthesized:
     left: str = ""
     inputs: tuple[Path, ...] = ()
     settle: Callable[[], None] | None = field(default=None, repr=False, compare=False)
+    data: bytes = field(default=b"", repr=False)
 
     @property
     def guarantees(self) -> tuple[Guarantee, ...]:
@@ -79,10 +80,10 @@ class Synthesized:
             if self.releases:
                 write_all(file, target.path, [self.releases], kind, lambda _: columns)
             else:
-                _put(target, file, as_json(self.report))
+                _put(target, file, self.data)
             file.flush()
             named = replace(self.certificate, output=target.path.name, sha256=sha256_of(Path(file.name)))
-            contents = as_json(self.report), page, named.to_json().encode()
+            contents = self.report.to_json(), page, named.to_json().encode()
             for each, data in zip((*reports, beside), contents, strict=True):
                 _put(each, whole.enter_context(each.opened()), data)
             for each in (target, beside, *reports):
@@ -117,8 +118,8 @@ def file_columns(target: Path, format: Format | None, spec: Mapping[str, Json]) 
     wanted = synthesis_from_settings(spec)
     columns = Columns(label=bool(wanted.labels))
     if not wanted.writes:
-        if target.suffix != ".json":
-            raise ConfigError(f"Expected OUT.json, found {str(target)!r}: {wanted.kind} writes a report alone.")
+        if target.suffix != wanted.suffix:
+            raise ConfigError(f"Expected OUT{wanted.suffix}, found {str(target)!r}: {wanted.kind} releases no text.")
         return Format.JSON, columns
     kind = output_format(target, format)
     columns.names(kind)
@@ -131,8 +132,3 @@ def _put(target: Target, file: BinaryIO, data: bytes) -> None:
     with writing(target.path):
         file.write(data)
         file.flush()
-
-
-def as_json(report: Topics) -> bytes:
-    """Return a report as JSON bytes."""
-    return json.dumps(report.to_dict(), indent=2, ensure_ascii=False).encode()

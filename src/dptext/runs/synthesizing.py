@@ -23,7 +23,7 @@ from dptext.runs.private import Private
 from dptext.runs.results import IN_MEMORY
 from dptext.runs.specs import synthesis_from_settings
 from dptext.runs.statements import Statement, stated
-from dptext.runs.synthesized import Synthesized, as_json
+from dptext.runs.synthesized import Synthesized
 from dptext.sampling.randomness import Randomness, secure
 from dptext.synthesis.pool import OnPool
 from dptext.synthesis.spec import Fitted
@@ -146,7 +146,8 @@ def run(
     both = enumerate(zip(found.texts, found.labels, strict=True))
     releases = tuple(Release(str(i), text, label) for i, (text, label) in both)
     columns = Columns(label=bool(releases) and releases[0].label is not None)
-    data = encode_batch(releases, Format.JSONL, columns) if releases else as_json(found.report)
+    alone = b"" if releases else found.data or found.report.to_json()
+    data = alone or encode_batch(releases, Format.JSONL, columns)
     settle = None
     if due is not None and charged is not None:
         stream = secrets.token_hex(32)
@@ -158,7 +159,7 @@ def run(
     digest = hashlib.sha256(data).hexdigest()
     certificate = statement.certificate(IN_MEMORY, digest, len(releases), charged=charged, fields={})
     inputs = (Path(private.source),) if isinstance(private.source, str | PathLike) else ()
-    return Synthesized(releases, found.report, found.sentences, certificate, left, inputs, settle)
+    return Synthesized(releases, found.report, found.sentences, certificate, left, inputs, settle, alone)
 
 
 def _subjects(private: Private, due: Due) -> Iterator[str]:

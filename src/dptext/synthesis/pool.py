@@ -1,32 +1,23 @@
-"""The pool of public texts, its topics, and the base class of syntheses that read a pool."""
+"""The pool of public texts and its topics."""
 
 from __future__ import annotations
 
-import math
-from abc import abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final, Generic, TypeVar
+from typing import Final, Protocol, runtime_checkable
 
 import numpy as np
 
 from dptext.embeddings.tfidf import has_word, load_sklearn, words_tfidf
 from dptext.errors import ConfigError
-from dptext.frozen import Frozen
 from dptext.sampling.discrete import uniform_below
-from dptext.sampling.randomness import Randomness, seeded
-from dptext.synthesis.report import CorpusFit
-from dptext.synthesis.space import UNLIKE, Corpus, PublicSpace, fit_space, readings, says_something
-from dptext.synthesis.spec import SynthesisSpec, Synthetic
-from dptext.synthesis.sums import Draws, PrivateSum, in_steps
+from dptext.sampling.randomness import Randomness
+from dptext.synthesis.space import PublicSpace, fit_space, says_something
+from dptext.synthesis.spec import CorpusSpec
 from dptext.text.reading import as_records
 from dptext.text.records import Record, records_digest
 from dptext.types import Floats, Integers
 
-#: The share of rho for the fit of the pool, and the lengths of the two parts of a vector of length at most 1.
-FIT_SHARE: Final = 0.01
-UNLIKE_PART: Final = in_steps(math.sqrt(FIT_SHARE))
-TOPIC_PART: Final = in_steps(math.sqrt(1 - FIT_SHARE))
 _WORDS: Final = 6  # that describe a topic
 #: More stop words: pieces of contractions such as didn't and we'll, and forms of their verbs.
 _PIECES: Final = frozenset({
@@ -37,8 +28,6 @@ _MORE: Final = 0.25  # a word describes a topic if its weight exceeds that in th
 _EXAMPLES: Final = 3
 _SHOWN: Final = 160  # characters of a public text in a report
 _FEWEST: Final = 8.0  # a topic weighs at least 1/8 of its share of the pool
-
-Settings = TypeVar("Settings", bound=SynthesisSpec)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -66,21 +55,35 @@ class TopicMap:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class PublicPool:
-    """Distinct public texts with a visible character, their points `(n, dim)`, and clusters if there are topics."""
+    """Distinct public texts with a visible character, and what is fitted on them.
+
+    Attributes:
+        texts: the texts.
+        space: the space of points; None if nothing reads points.
+        points: points of the texts, `(n, dim)`; dim is 0 without a space.
+        topics: clusters of the points; None without topics.
+    """
 
     texts: tuple[str, ...]
-    space: PublicSpace
+    space: PublicSpace | None
     points: Floats
     topics: TopicMap | None
 
+    @property
+    def digests(self) -> dict[str, str]:
+        """Digests of the texts, and of the space if there is one."""
+        texts = {"public": records_digest(Record("", text) for text in self.texts)}
+        return texts if self.space is None else {**texts, "space": self.space.digest}
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class TopicCounts:
-    """Noisy numbers of units by label and topic, `(labels or 1, topics)`, their deviation, and how the pool fits."""
 
-    counts: Floats
-    deviation: float
-    fit: CorpusFit
+@runtime_checkable
+class OnPool(Protocol):
+    """A fitted synthesis with a pool."""
+
+    @property
+    def pool(self) -> PublicPool:
+        """The pool."""
+        ...
 
 
 def pool_texts(public: Iterable[Record]) -> tuple[str, ...]:
@@ -89,79 +92,32 @@ def pool_texts(public: Iterable[Record]) -> tuple[str, ...]:
 
 
 def fit_pool(
-    texts: tuple[str, ...], spec: SynthesisSpec, *, dim: int, seed: int | None = None
+    texts: tuple[str, ...], spec: CorpusSpec, *, dim: int, drafts: Sequence[str] = (), seed: int | None = None
 ) -> tuple[PublicPool, Floats]:
-    """Return the pool in `dim` directions, and features of its texts. Errors: see `fit_space` and `fit_topics`."""
+    """Return the pool in `dim` directions, and features of its texts. Errors: see `fit_space` and `fit_topics`.
+
+    `drafts` are more public texts that the directions follow.
+    """
     if spec.topics:
         require_topics(texts, spec.topics)  # before an encoder reads the pool
-    space, features = fit_space(texts, encoder=spec.encoder, words=spec.words, dim=dim, seed=seed or 0)
-    points = space.placed(features)
+    space, features = fit_space(texts, drafts, encoder=spec.encoder, words=spec.words, dim=dim, seed=seed or 0)
+    points = space.placed(features).astype(np.float32).astype(np.float64)  # as a summary stores them
     topics = fit_topics(texts, points, spec.topics, seed=seed or 0) if spec.topics else None
     return PublicPool(texts, space, points, topics), features
-
-
-class OnPool(Frozen, Generic[Settings]):
-    """A base of a synthesis with its pool."""
-
-    __slots__ = ("pool", "spec")
-
-    spec: Settings
-    pool: PublicPool
-
-    def __init__(self, spec: Settings, pool: PublicPool) -> None:
-        self.spec = spec
-        self.pool = pool
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.spec!r})"
-
-    @property
-    def digests(self) -> Mapping[str, str]:
-        """Digests of the pool's texts, and of the space."""
-        texts = (Record("", text) for text in self.pool.texts)
-        return {"public": records_digest(texts), "space": self.pool.space.digest}
-
-    @property
-    def topics(self) -> TopicMap:
-        """The topics; only settings with topics have some."""
-        assert self.pool.topics is not None  # noqa: S101 (specs with topics alone come here)
-        return self.pool.topics
-
-    @abstractmethod
-    def synthesize(self, corpus: Corpus, draws: Draws) -> Synthetic:
-        """Return the synthetic corpus, as `Fitted.synthesize` defines it."""
-
-    def rehearse(self, nothing: Corpus) -> None:
-        """Synthesize from an empty corpus with fixed randomness."""
-        self.synthesize(nothing, Draws(seeded(0)))
-
-    def topic_counts(self, corpus: Corpus, share: float, draws: Draws) -> TopicCounts:
-        """Return noisy numbers of units by label and topic, and the fit of the pool, at this share of rho."""
-        spec, topics = self.spec, len(self.topics.centres)
-        labels = max(1, len(spec.labels))
-        noise, last = spec.noise(share), labels * topics
-        summed = PrivateSum(last + 1, noise, by_author=spec.unit == "author")
-        for read in readings(corpus, self.pool.space, spec.labels):
-            cells = np.full((len(read.labels), 2), last)
-            cells[:, 0] = read.labels * topics + self.topics.nearest(read.points)
-            summed.add(cells, np.stack([np.full(len(cells), TOPIC_PART), read.unlike * UNLIKE_PART], 1), read.authors)
-        noisy = summed.release(draws)
-        counts, deviation = noisy[:last].reshape(labels, topics) / TOPIC_PART, noise.scale / TOPIC_PART
-        return TopicCounts(counts, deviation, self.pool_fit(noisy[last], noise.scale, counts, deviation))
-
-    def pool_fit(self, unlike: float, scale: float, counts: Floats, deviation: float) -> CorpusFit:
-        """Return the fit of the pool, from a sum's noisy last coordinate and noisy numbers of units.
-
-        `scale` and `deviation` are the standard deviations of their noise.
-        """
-        units, spread = float(counts.sum()), deviation * math.sqrt(counts.size)
-        found, chance = unlike / UNLIKE_PART, scale / UNLIKE_PART
-        return CorpusFit.of(found, chance, units, spread, usual=UNLIKE, compared=self.pool.space.compared)
 
 
 def shuffled(n: int, randomness: Randomness) -> Integers:
     """Return a random permutation of 0 to n - 1."""
     return np.argsort(uniform_below(1 << 63, n, randomness), kind="stable")
+
+
+def apportioned(weights: Floats, size: int) -> Integers:
+    """Return whole numbers in proportion to weights `(n,)`, which add up to `size` (largest remainders)."""
+    exact: Floats = weights / weights.sum() * size
+    found: Integers = np.floor(exact).astype(np.int64)
+    more = np.argsort(-(exact - found), kind="stable")[: size - int(found.sum())]
+    found[more] += 1
+    return found
 
 
 def require_topics(texts: Sequence[str], topics: int) -> None:
@@ -171,12 +127,13 @@ def require_topics(texts: Sequence[str], topics: int) -> None:
             f"Expected a pool of at least {2 * topics} different texts for topics={topics}, found {len(texts)}: give "
             "more, or set fewer topics."
         )
-    if not has_word(texts, but=_stop_words()):
+    if not has_word(texts, but=stop_words()):
         wanted = "words that say what a topic is about"
         raise ConfigError(f"Expected a pool with {wanted}, found none but stop words: give other public texts.")
 
 
-def _stop_words() -> frozenset[str]:
+def stop_words() -> frozenset[str]:
+    """Return English stop words, with pieces of contractions."""
     return frozenset(load_sklearn().feature_extraction.text.ENGLISH_STOP_WORDS) | _PIECES
 
 
@@ -191,7 +148,7 @@ def fit_topics(texts: Sequence[str], points: Floats, topics: int, *, seed: int) 
     centres = np.asarray(KMeans(topics, n_init=1, random_state=seed).fit(points).cluster_centers_, np.float64)
     mapped = TopicMap(centres, (), np.zeros(0, np.int64))
     of_pool = mapped.nearest(points)
-    counter = words_tfidf(stop_words=sorted(_stop_words()), max_features=20_000)
+    counter = words_tfidf(stop_words=sorted(stop_words()), max_features=20_000)
     weights = counter.fit_transform(texts)
     names = [str(name) for name in counter.get_feature_names_out()]
     weak = np.array([not _is_telling(name) for name in names])

@@ -5,6 +5,7 @@ The page needs no network and no JavaScript.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -23,6 +24,7 @@ HARDLY_MORE_THAN_NOISE: Final = (
 )
 _MORE_TEXTS: Final = "Give public texts of these labels"
 _NAMED: Final = 8  # labels or topics in a sentence
+_NAMED_WORDS: Final = 12  # of a label
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +111,43 @@ def _part(share: float, about: str = "") -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class LabelWords:
+    """The words that each label has more often than the pool.
+
+    Attributes:
+        words: word, noisy number of units that have it among their marks, and expected number by the pool, for at most
+            `_NAMED_WORDS` words of each label, those first that exceed the expected number most.
+        margin: half of the 95% interval of each number.
+    """
+
+    words: tuple[tuple[tuple[str, float, float], ...], ...]
+    margin: float
+
+    @classmethod
+    def of(cls, names: Sequence[str], known: Known, gained: Floats) -> LabelWords:
+        """Return the words whose `gained` numbers `(labels, width)` exceed what noise alone gives any word.
+
+        `known` has the noisy numbers `(labels, width)`, and `gained` is what exceeds the expected numbers.
+        """
+        least = known.deviation * math.sqrt(2 * math.log(max(2, gained.size)))  # about the largest of so many noises
+        found = []
+        for numbers, more in zip(known.numbers, gained, strict=True):
+            best = np.argsort(-more, kind="stable")[:_NAMED_WORDS]
+            found.append(
+                tuple((names[i], float(numbers[i]), float(numbers[i] - more[i])) for i in best if more[i] > least)
+            )
+        return cls(tuple(found), NORMAL * known.deviation)
+
+    def to_dict(self, labels: Sequence[str]) -> dict[str, Json]:
+        """Return JSON-able data."""
+        each: dict[str, Json] = {
+            label: [{"word": word, "number": round(n, 3), "expected": round(usual, 3)} for word, n, usual in own]
+            for label, own in zip(labels, self.words, strict=True)
+        }
+        return {"by_label": each, "margin": self.margin}
+
+
+@dataclass(frozen=True, slots=True)
 class Topics:
     """Noisy numbers of units. Rows are labels (one row without any), columns topics (one column without any).
 
@@ -121,6 +160,7 @@ class Topics:
         fit: the fit of the pool; None if it was not estimated.
         shortage: labels of which the pool has too few texts; None if there is no such label.
         names: meanings of the labels, which sentences and the page show; empty if the settings have no names.
+        words: words by label; None if no words were measured.
     """
 
     labels: tuple[str, ...]
@@ -132,6 +172,7 @@ class Topics:
     fit: CorpusFit | None = None
     shortage: Shortage | None = None
     names: tuple[str, ...] = ()
+    words: LabelWords | None = None
 
     @property
     def shown(self) -> tuple[str, ...]:
@@ -203,9 +244,14 @@ class Topics:
             "unlike_pool": None if self.fit is None else asdict(self.fit),
             "pool_shortage": None if self.shortage is None else asdict(self.shortage),
             "warnings": list(self.warnings),
+            **({} if self.words is None else {"words": self.words.to_dict(self.labels or ("text",))}),
             "topics": [{"words": list(words), "examples": list(texts)} for words, texts in self.topics],
             "note": f"{self.note} All names, words and examples are public.",
         }
+
+    def to_json(self) -> bytes:
+        """Return the report as the bytes of a JSON file."""
+        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False).encode()
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -235,7 +281,20 @@ class Topics:
             )
             shown = "; ".join(f"{name} {n:,.0f}" for name, n in named)
             said.append(f"Topics, each within {margin:,.0f} at 95%: {shown}.")
+        if self.words is not None:
+            said.append(self._of_words(self.words))
         return tuple(said)
+
+    def _of_words(self, words: LabelWords) -> str:
+        names = self.shown or ("all texts",)
+        each = [
+            f"{name}: {', '.join(word for word, *_ in own[:6])}"
+            for name, own in zip(names, words.words, strict=True)
+            if own
+        ]
+        if not each:
+            return "No word is more frequent than in the pool by more than the noise."
+        return f"Words more frequent than in the pool: {'; '.join(each[:_NAMED])}."
 
 
 def _largest(names: Sequence[str], found: Estimated) -> list[tuple[str, float]]:

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import unicodedata
-from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import closing
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol, runtime_checkable
+from typing import Final
 
 import numpy as np
 
@@ -20,10 +19,8 @@ from dptext.embeddings.embedder import Embedder
 from dptext.embeddings.encoders import load_encoder
 from dptext.embeddings.tfidf import fit_tfidf_svd
 from dptext.errors import ConfigError
-from dptext.text.batches import Batch
-from dptext.text.labels import matched
 from dptext.text.tokens import words_of
-from dptext.types import Floats, Integers
+from dptext.types import Floats
 
 _GRID: Final = 2.0**-10  # step of a feature
 _STEP: Final = 2.0**-20  # step of a direction
@@ -40,9 +37,6 @@ LEAST_TEXTS: Final = 20
 MOST_WORDS: Final = 512
 
 _UNSEEN: Final = ("Cc", "Cf", "Zl", "Zp", "Zs")  # categories of Unicode: controls, formats (zero-width), separators
-
-#: Reads the private corpus from its beginning, in batches. It may be called more than once.
-Corpus = Callable[[], Generator[Batch, None, None]]
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -121,11 +115,12 @@ def nearest(features: Floats, anchors: Floats) -> Floats:
 
 
 def fit_space(
-    texts: Sequence[str], *, encoder: str | Embedder, words: int, dim: int, seed: int = 0
+    texts: Sequence[str], drafts: Sequence[str] = (), *, encoder: str | Embedder, words: int, dim: int, seed: int = 0
 ) -> tuple[PublicSpace, Floats]:
     """Return the space of public texts, and their features `(n, features)`, those of the encoder first.
 
-    `encoder` is an embedder or its name. ConfigError: too few texts, no words in common, or texts with equal vectors.
+    `drafts` are more public texts: directions follow them, but nobody is compared with them. `encoder` is an embedder
+    or its name. ConfigError: too few texts, no words in common, or texts with equal vectors.
     MissingExtraError: a package of the encoder is absent. Checks that need an encoder come last.
     """
     if len(texts) < LEAST_TEXTS:
@@ -133,7 +128,7 @@ def fit_space(
         raise ConfigError(f"Expected {wanted}, found {len(texts)}: give more.")
     if encoder in ("distilled", "glove") and len({" ".join(sorted(words_of(text, _MOST_READ))) for text in texts}) == 1:
         raise ConfigError(f"{_ALIKE} Each has the same words, and encoder={encoder!r} reads no order of words.")
-    also = (fit_tfidf_svd(texts, dim=words, seed=seed),) if words else ()
+    also = (fit_tfidf_svd([*texts, *drafts], dim=words, seed=seed).rounded(),) if words else ()
     order, half = np.random.default_rng(seed).permutation(len(texts)), len(texts) // 2
     reading: Embedder
     if encoder == "distilled":  # learns from half of the pool; that half cannot tell how far other texts are
@@ -142,14 +137,15 @@ def fit_space(
         reading = load_encoder(encoder) if isinstance(encoder, str) else encoder
     readers = (reading, *also)
     features = features_of(readers, texts)
-    mean = features.mean(axis=0)
-    variances, axes = np.linalg.eigh(np.cov((features - mean).T))
+    every = np.concatenate([features, features_of(readers, drafts)]) if drafts else features
+    mean = every.mean(axis=0)
+    variances, axes = np.linalg.eigh(np.cov((every - mean).T))
     if not variances[-1] > _LEAST_VARIANCE:
         raise ConfigError(f"{_ALIKE} encoder={encoder!r} gives each the same vector.")
     kept = np.flatnonzero(variances > 1e-9 * variances[-1])[::-1][:dim]
     axes = axes[:, kept] * np.sign(axes[np.abs(axes[:, kept]).argmax(axis=0), kept])
     directions = axes * variances[kept] ** -_WHITENING
-    radius = np.median(np.sqrt(np.square((features - mean) @ directions).sum(axis=1)))
+    radius = np.median(np.sqrt(np.square((every - mean) @ directions).sum(axis=1)))
     directions = np.rint(directions / radius / _STEP) * _STEP
     if not np.abs(directions).sum(axis=0).max() < _LARGEST:
         raise ConfigError(f"{_ALIKE} Almost all have the same vector.")
@@ -158,46 +154,3 @@ def fit_space(
     least = float(np.quantile(nearest(others, anchors), UNLIKE))
     middle = np.rint(mean @ directions / _STEP) * _STEP
     return PublicSpace(readers, directions, middle, anchors, least, len(others)), features
-
-
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Reading:
-    """Private records that count: index of the label (0 without labels), point, author, and 1 if unlike the pool."""
-
-    labels: Integers
-    points: Floats
-    unlike: Floats
-    authors: list[str | None]
-
-
-@runtime_checkable
-class ReadsItself(Protocol):
-    """A corpus that yields its own readings, which are computed elsewhere."""
-
-    def readings(self, space: PublicSpace, labels: Sequence[str]) -> Iterator[Reading]:
-        """Yield the readings, as the function `readings` does."""
-
-
-def readings(corpus: Corpus, space: PublicSpace, labels: Sequence[str]) -> Iterator[Reading]:
-    """Yield the private records that count, in batches. A corpus that `ReadsItself` yields them in any order."""
-    if isinstance(corpus, ReadsItself):
-        yield from corpus.readings(space, labels)
-        return
-    for known, texts, authors in units_of(corpus, labels):
-        features = space.features(texts)
-        yield Reading(known, space.placed(features), space.unlike(features), authors)
-
-
-def units_of(corpus: Corpus, labels: Sequence[str]) -> Iterator[tuple[Integers, list[str], list[str | None]]]:
-    """Yield index of the label (0 without labels), text and author of private records, in batches.
-
-    A record without text, or without one of the labels, adds nothing and is left out.
-    """
-    number = {label: i for i, label in enumerate(labels)}
-    with closing(corpus()) as batches:
-        for batch in batches:
-            known = [number.get(name or "", -1) if number else 0 for name in matched(batch.labels, labels)]
-            rows = [i for i, text in enumerate(batch.texts) if known[i] >= 0 and says_something(text)]
-            if rows:
-                places = np.array([known[i] for i in rows], np.int64)
-                yield places, [batch.texts[i] for i in rows], [batch.authors[i] for i in rows]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, ClassVar, Final, Literal, Protocol, Self
 
@@ -16,8 +16,9 @@ from dptext.mechanism import Answers, Traits
 from dptext.privacy import accounting
 from dptext.privacy.events import Event, ZcdpEvent
 from dptext.privacy.guarantee import ONE_PERSON, WHOLE_FILES, Basis, Guarantee, Relation, Trust, Unit
+from dptext.synthesis.readings import Corpus
 from dptext.synthesis.report import Topics
-from dptext.synthesis.space import MOST_WORDS, Corpus
+from dptext.synthesis.space import MOST_WORDS
 from dptext.synthesis.sums import Draws, Noise
 from dptext.text.records import Record
 
@@ -37,19 +38,21 @@ class Synthetic:
         labels: the label of each text, or None without labels.
         report: noisy numbers by label and topic.
         sentences: the output in plain words, the main finding first.
+        data: contents of the output file if no text is released; empty takes the report as JSON.
     """
 
     texts: tuple[str, ...]
     labels: tuple[str | None, ...]
     report: Topics
     sentences: tuple[str, ...] = ()
+    data: bytes = field(default=b"", repr=False)
 
 
 class Fitted(Protocol):
     """A synthesis with its public pool."""
 
     @property
-    def spec(self) -> SynthesisSpec:
+    def spec(self) -> CorpusSpec:
         """The public settings."""
         ...
 
@@ -73,8 +76,8 @@ def _rho(epsilon: float, delta: float) -> float:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SynthesisSpec:
-    """Settings that all syntheses share.
+class CorpusSpec:
+    """Settings of everything that is measured on a corpus, as syntheses and summaries do.
 
     Attributes:
         labels: the public set of labels. A record with none of them adds nothing. Empty: labels are not read.
@@ -84,8 +87,6 @@ class SynthesisSpec:
             "replace_one" compares corpora of one size, and asks for up to twice the noise.
         about: approximate number of units in the corpus, a public statement of the user. Dimensions and thresholds
             depend on it; the guarantee holds for any value.
-        size: number of synthetic texts. 0 means 90% of the pool. `prototypes` returns fewer, and says so in the report,
-            if the pool has too few texts of a label for the noisy mix of labels.
         encoder: "sentence" (all-MiniLM-L6-v2); "distilled", a linear model of words that learns from the sentence
             encoder on the pool and reads some hundred times as fast; or "glove", which needs no sentence encoder.
         words: dimensions of a latent semantic analysis of the pool's words, beside those of the encoder; 0 for none. At
@@ -94,10 +95,10 @@ class SynthesisSpec:
     """
 
     assumptions: ClassVar[tuple[str, ...]] = (PUBLIC_POOL,)
-    #: True if a unit's vector may have negative coordinates.
-    signed: ClassVar[bool] = False
-    #: True if the synthesis releases texts, False if it gives a report alone.
+    #: True if texts are released, False if numbers alone are.
     writes: ClassVar[bool] = True
+    #: The suffix of an output without texts.
+    suffix: ClassVar[str] = ".json"
 
     labels: tuple[str, ...] = ()
     epsilon: float = 1.0
@@ -105,7 +106,6 @@ class SynthesisSpec:
     unit: Literal["document", "author"] = "document"
     relation: NoisyRelation = "add_or_remove_one"
     about: int = 5_000
-    size: int = 0
     encoder: Literal["sentence", "distilled", "glove"] = "sentence"
     words: int = 300
     topics: int = 0
@@ -117,7 +117,7 @@ class SynthesisSpec:
         _validate.one_of(("add_or_remove_one", "replace_one"), relation=self.relation)
         _validate.one_of(("sentence", "distilled", "glove"), encoder=self.encoder)
         _validate.count(about=self.about)
-        _validate.not_negative(size=self.size, words=self.words, topics=self.topics)
+        _validate.not_negative(words=self.words, topics=self.topics)
         object.__setattr__(self, "labels", _validate.labels(self.labels) if self.labels else ())
         _validate.within(0, MOST_WORDS, words=self.words)
         if self.topics == 1:
@@ -128,7 +128,7 @@ class SynthesisSpec:
     @property
     @abstractmethod
     def kind(self) -> str:
-        """The name of the synthesis, as in `dptext synthesize --mechanism`."""
+        """The name of the kind, as in `dptext synthesize --mechanism`."""
 
     @property
     def shares(self) -> tuple[float, ...]:
@@ -142,7 +142,12 @@ class SynthesisSpec:
 
     def noise(self, share: float = 1.0) -> Noise:
         """Return the noise of a sum with this share of rho."""
-        return Noise(self.rho * share, Relation(self.relation), self.signed)
+        return Noise(self.rho * share, Relation(self.relation))
+
+    @property
+    def assumed(self) -> tuple[str, ...]:
+        """What the guarantee assumes about public things."""
+        return self.assumptions
 
     @property
     def units(self) -> tuple[Unit, ...]:
@@ -170,7 +175,7 @@ class SynthesisSpec:
     def guarantee(self, unit: Unit | None = None, delta: float = 0.0) -> Guarantee:
         """Return the guarantee of the whole synthetic corpus, at the larger of `delta` and the spec's delta."""
         people = (ONE_PERSON,) if self.unit == "author" else ()
-        assumed = (*self.assumptions, *read_alone(self.encoder, "cpu"), WHOLE_FILES, *people)
+        assumed = (*self.assumed, *read_alone(self.encoder, "cpu"), WHOLE_FILES, *people)
         how: dict[str, Any] = {"basis": Basis.CONDITIONAL, "trust": Trust.CENTRAL, "assumptions": assumed}
         events, own = self.events(unit or Unit(self.unit)), Unit(self.unit)
         return accounting.guarantee(events, max(delta, self.delta), unit=own, relation=Relation(self.relation), **how)
@@ -188,6 +193,22 @@ class SynthesisSpec:
     @abstractmethod
     def tiny(cls) -> tuple[Self, ...]:
         """Settings for the contract, each fitted in seconds on `dptext.sample_records`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SynthesisSpec(CorpusSpec):
+    """Settings that all syntheses share: those of `CorpusSpec`, and the size.
+
+    Attributes:
+        size: number of synthetic texts. 0 means 90% of the pool. `prototypes` returns fewer, and says so in the report,
+            if the pool has too few texts of a label for the noisy mix of labels.
+    """
+
+    size: int = 0
+
+    def __post_init__(self) -> None:
+        CorpusSpec.__post_init__(self)
+        _validate.not_negative(size=self.size)
 
     def size_of(self, pool: Sequence[str]) -> int:
         """Return the number of synthetic texts for this pool."""

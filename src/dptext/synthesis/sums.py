@@ -3,6 +3,10 @@
 Every unit (a document, or all documents of an author) adds one vector of whole numbers whose length is at most `STEPS`.
 Whole numbers add up exactly in any order, so that one more unit moves the sum by exactly its own vector. The noise is a
 discrete Gaussian in the same steps. No rounding error is left to be accounted for.
+
+Let s be the coordinates of a vector that may be negative, and u the others. If units are replaced, a vector must have
+2 |s|^2 + |u|^2 <= `STEPS`^2. Then two vectors are at most sqrt(2) `STEPS` apart: |s - s'|^2 <= 2 |s|^2 + 2 |s'|^2, and
+|u - u'|^2 <= |u|^2 + |u'|^2 because <u, u'> >= 0. Decision 23 derives it.
 """
 
 from __future__ import annotations
@@ -19,7 +23,7 @@ from dptext.privacy.guarantee import Relation
 from dptext.sampling.discrete import discrete_gaussian, uniform_below
 from dptext.sampling.hub import Nudged
 from dptext.sampling.randomness import Randomness
-from dptext.types import Floats, Integers
+from dptext.types import Booleans, Floats, Integers
 
 #: The number of steps in a length of 1. A coordinate is rounded toward 0 by less than one step.
 STEPS = 1 << 14
@@ -36,20 +40,17 @@ class Noise:
     """Discrete Gaussian noise that makes a sum rho-zCDP.
 
     One more unit changes the sum by the vector of that unit: by at most `STEPS`. A replaced unit changes the sum by at
-    most `2 STEPS`, or `sqrt(2) STEPS` if no coordinate is negative, because then the inner product of the old and the
-    new vector is at least 0. The noise of a coordinate has parameter sigma = sensitivity / sqrt(2 rho), rounded up
-    (Canonne, Kamath and Steinke 2020, theorem 14).
+    most `sqrt(2) STEPS`, by the bound on vectors that `PrivateSum` enforces. The noise of a coordinate has parameter
+    sigma = sensitivity / sqrt(2 rho), rounded up (Canonne, Kamath and Steinke 2020, theorem 14).
 
     Attributes:
         rho: parameter of zero-concentrated differential privacy; infinity for no noise, in experiments alone.
         relation: how neighbouring corpora differ: by one unit more (add or remove one), or by another unit in the place
             of one (replace one).
-        signed: whether a vector may have negative coordinates.
     """
 
     rho: float
     relation: Relation
-    signed: bool
 
     def __post_init__(self) -> None:
         if math.isnan(self.rho) or self.rho <= 0:
@@ -66,7 +67,12 @@ class Noise:
         """The largest change of a sum by one unit, in steps, rounded up."""
         if self.relation is Relation.ADD_OR_REMOVE_ONE:
             return STEPS
-        return 2 * STEPS if self.signed else math.nextafter(math.sqrt(2) * STEPS, math.inf)
+        return math.nextafter(math.sqrt(2) * STEPS, math.inf)
+
+    @property
+    def sign_weight(self) -> int:
+        """The weight of the square of a coordinate that may be negative in the length of a vector."""
+        return 1 if self.relation is Relation.ADD_OR_REMOVE_ONE else 2
 
     @property
     def sigma(self) -> int:
@@ -129,13 +135,21 @@ class PrivateSum:
 
     Units are documents, or authors; an author's documents add up before they are clipped. Memory is that of one vector
     and, for authors, that of the cells that each author touched.
+
+    Args:
+        cells: number of coordinates.
+        noise: noise of each coordinate.
+        by_author: whether units are authors.
+        signed: number of the first coordinates, which may be negative. The squares of these have `noise.sign_weight` in
+            the length of a vector.
     """
 
-    __slots__ = ("_authors", "_noise", "_total")
+    __slots__ = ("_authors", "_noise", "_signed", "_total")
 
-    def __init__(self, cells: int, noise: Noise, *, by_author: bool = False) -> None:
+    def __init__(self, cells: int, noise: Noise, *, by_author: bool = False, signed: int = 0) -> None:
         _validate.count(cells=cells)
-        self._noise = noise
+        _validate.within(0, cells, signed=signed)
+        self._noise, self._signed = noise, signed
         self._total = np.zeros(cells, np.int64)
         self._authors: dict[str, tuple[Integers, Integers]] | None = {} if by_author else None
 
@@ -149,8 +163,8 @@ class PrivateSum:
         """Add one vector per document: row i adds `values[i]` to the cells `cells[i]`, both `(n, m)`.
 
         The cells of a row differ (else PrivacyError), and a row has length at most 1. A row that is longer or not
-        finite adds nothing, nor does a row with a negative coordinate if the noise is not `signed`. If units are
-        authors, a document without author adds nothing.
+        finite adds nothing, nor does a row with a negative value in a cell that is not `signed`. If units are authors,
+        a document without author adds nothing.
         """
         if cells.shape != values.shape or (cells.size and not (cells.min() >= 0 and cells.max() < len(self._total))):
             raise ConfigError(f"Expected cells below {len(self._total)}, one for each value.")
@@ -158,9 +172,9 @@ class PrivateSum:
             raise PrivacyError("A vector names a cell twice, so its length has no bound: nothing is released.")
         finite = np.isfinite(values).all(axis=1) & (np.abs(values).max(axis=1, initial=0.0) <= 1)
         steps = np.trunc(np.where(finite[:, None], values, 0.0) * STEPS).astype(np.int64)
-        steps[(steps**2).sum(axis=1) > STEPS**2] = 0
-        if not self._noise.signed:
-            steps[(steps < 0).any(axis=1)] = 0
+        signed = cells < self._signed
+        steps[(self._weights(signed) * steps**2).sum(axis=1) > STEPS**2] = 0
+        steps[((steps < 0) & ~signed).any(axis=1)] = 0
         if self._authors is None:
             np.add.at(self._total, cells, steps)
             return
@@ -176,8 +190,12 @@ class PrivateSum:
         """The sum without noise: private, and for `release` alone."""
         total = self._total.copy()
         for where, what in (self._authors or {}).values():
-            total[where] += clipped(what)
+            total[where] += clipped(what, self._weights(where < self._signed))
         return total
+
+    def _weights(self, signed: Booleans) -> Integers:
+        """The weight of each square in the length of a vector."""
+        return np.where(signed, self._noise.sign_weight, 1)
 
     def release(self, draws: Draws) -> Floats:
         """Return the noisy sum `(cells,)`, in units of length 1. PrivacyError: it was released before."""
@@ -188,9 +206,12 @@ class PrivateSum:
         return np.asarray(noisy / STEPS)
 
 
-def clipped(steps: Integers) -> Integers:
-    """Return a vector of whole numbers, scaled to length `STEPS` if it is longer; coordinates round toward 0."""
-    squared = sum(value * value for value in steps.tolist())
+def clipped(steps: Integers, weights: Integers) -> Integers:
+    """Return whole numbers `(n,)`, scaled by one factor to length `STEPS` if they are longer, rounded toward 0.
+
+    The length is the root of the sum of squares, each multiplied by its weight.
+    """
+    squared = sum(weight * value * value for weight, value in zip(weights.tolist(), steps.tolist(), strict=True))
     if squared <= STEPS**2:
         return steps
     length = math.isqrt(squared - 1) + 1  # rounded up

@@ -6,18 +6,23 @@ topic report is the first round alone: noisy numbers of units, and no text but p
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Final, Literal, Self
+from typing import ClassVar, Final, Generic, Literal, Self, TypeVar
 
 import numpy as np
 
 from dptext import _validate
 from dptext.errors import ConfigError
-from dptext.synthesis.pool import OnPool, TopicCounts, fit_pool, pool_texts, shuffled
-from dptext.synthesis.report import Topics
-from dptext.synthesis.space import Corpus, readings
-from dptext.synthesis.spec import SynthesisSpec, Synthetic
+from dptext.frozen import Frozen
+from dptext.sampling.randomness import seeded
+from dptext.synthesis.agreement import Known
+from dptext.synthesis.blocks import TOPICS
+from dptext.synthesis.pool import PublicPool, TopicMap, apportioned, shuffled
+from dptext.synthesis.readings import Corpus, readings
+from dptext.synthesis.spec import CorpusSpec, SynthesisSpec, Synthetic
+from dptext.synthesis.summary import FittedSummary, SummarySpec
 from dptext.synthesis.sums import Draws, PrivateSum
 from dptext.text.records import Record
 from dptext.types import Floats, Integers
@@ -35,8 +40,8 @@ class Votes(SynthesisSpec):
         Set first: epsilon, about, topics.
 
     Guarantee:
-        In the first round every unit votes for its nearest topic and, with weight 0.1, for being unlike the pool if it
-        is; both together have length at most 1. In the second round it votes for the nearest of the texts that were
+        In the first round every unit adds its count, a vote for its nearest topic, and a number if it is unlike the
+        pool; all together have length at most 1. In the second round it votes for the nearest of the texts that were
         drawn from the kept topics. Votes are by label if there are labels. A vote has length at most 1, and so have all
         votes of an author together. Each round has discrete Gaussian noise; the rhos add up.
 
@@ -67,7 +72,7 @@ class Votes(SynthesisSpec):
 
     def fit(self, *, public: Iterable[Record], seed: int | None = None) -> FittedVotes:
         """Read the pool and cluster it; labels of the pool are ignored."""
-        return FittedVotes(self, fit_pool(pool_texts(public), self, dim=self.dim, seed=seed)[0])
+        return FittedVotes(self, topics_alone(self, self.dim).fit(public=public, seed=seed))
 
     @classmethod
     def tiny(cls) -> tuple[Self, ...]:
@@ -77,7 +82,49 @@ class Votes(SynthesisSpec):
         return small, replace(small, labels=(), words=0, unit="author", relation="replace_one")
 
 
-class FittedVotes(OnPool[Votes]):
+Settings = TypeVar("Settings", bound=CorpusSpec)
+
+
+class OnTopics(Frozen, Generic[Settings]):
+    """A base of a synthesis that measures topics."""
+
+    __slots__ = ("measures", "spec")
+
+    spec: Settings
+    measures: FittedSummary
+
+    def __init__(self, spec: Settings, measures: FittedSummary) -> None:
+        self.spec, self.measures = spec, measures
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.spec!r})"
+
+    @property
+    def pool(self) -> PublicPool:
+        """The pool."""
+        return self.measures.pool
+
+    @property
+    def topics(self) -> TopicMap:
+        """The topics."""
+        assert self.pool.topics is not None  # noqa: S101 (topics are measured)
+        return self.pool.topics
+
+    @property
+    def digests(self) -> Mapping[str, str]:
+        """Digests of the pool's texts, the space and the topics."""
+        return self.measures.digests
+
+    @abstractmethod
+    def synthesize(self, corpus: Corpus, draws: Draws) -> Synthetic:
+        """Return the synthetic corpus, as `Fitted.synthesize` defines it."""
+
+    def rehearse(self, nothing: Corpus) -> None:
+        """Synthesize from an empty corpus with fixed randomness."""
+        self.synthesize(nothing, Draws(seeded(0)))
+
+
+class FittedVotes(OnTopics[Votes]):
     """`Votes` with a pool."""
 
     __slots__ = ()
@@ -85,21 +132,21 @@ class FittedVotes(OnPool[Votes]):
     def synthesize(self, corpus: Corpus, draws: Draws) -> Synthetic:
         """Two passes, noise once in each, then texts in proportion to their votes."""
         spec = self.spec
-        first = self.topic_counts(corpus, spec.first_share, draws)
-        counts, scale = first.counts, first.deviation
+        first = self.measures.measure(corpus, draws, spec.first_share)
+        cells = first.known[TOPICS]
+        counts, scale = cells.numbers, cells.deviation
         rows = self._population(counts, scale, draws)
         votes = self._votes(rows, corpus, draws)
-        weights = self._weights(rows, votes, first).ravel()
+        weights = self._weights(rows, votes, cells).ravel()
         order = shuffled(weights.size, draws.randomness)  # a random order of equal weights
         copies = np.zeros(weights.size, np.int64)
         copies[order] = apportioned(weights[order], spec.size_of(self.pool.texts))
         picked = np.repeat(np.arange(weights.size), copies)
         picked = picked[shuffled(len(picked), draws.randomness)]
         named, found = np.divmod(picked, len(self.pool.texts))
-        report = Topics.of(spec.labels, counts, scale, self.topics.described, spec.unit, first.fit)
         texts = tuple(self.pool.texts[i] for i in found)
         labels = tuple(spec.labels[i] if spec.labels else None for i in named)
-        return Synthetic(texts, labels, report, report.sentences())
+        return Synthetic(texts, labels, first.report, first.report.sentences())
 
     def _population(self, counts: Floats, scale: float, draws: Draws) -> Integers:
         """Return the pool rows that are voted on, `(n,)`: of each topic in proportion to its noisy share."""
@@ -112,13 +159,13 @@ class FittedVotes(OnPool[Votes]):
             picked.append(rows[shuffled(len(rows), draws.randomness)[:n]])
         return np.sort(np.concatenate(picked))
 
-    def _weights(self, rows: Integers, votes: Floats, first: TopicCounts) -> Floats:
+    def _weights(self, rows: Integers, votes: Floats, first: Known) -> Floats:
         """Return the weight of each pool text for each label, `(labels or 1, pool)`.
 
         A topic's noisy number goes first to the texts with votes beyond the noise, by their votes. The rest is spread
         evenly over all texts of the topic.
         """
-        spec, of_pool, counts = self.spec, self.topics.of_pool, first.counts
+        spec, of_pool, counts = self.spec, self.topics.of_pool, first.numbers
         seen = np.where(counts > LEAST_VOTES * first.deviation, counts, 0.0)
         seen = seen if seen.any() else np.maximum(counts, 1e-9)  # noise alone
         found = np.zeros((len(counts), len(of_pool)))
@@ -134,7 +181,7 @@ class FittedVotes(OnPool[Votes]):
         spec = self.spec
         labels, options = max(1, len(spec.labels)), self.pool.points[rows]
         summed = PrivateSum(labels * len(rows), spec.noise(1 - spec.first_share), by_author=spec.unit == "author")
-        for read in readings(corpus, self.pool.space, spec.labels):
+        for read in readings(corpus, self.measures.public.reader, spec.labels):
             best = np.array([np.square(options - point).sum(axis=1).argmin() for point in read.points], np.int64)
             cells = (read.labels * len(rows) + best)[:, None]
             summed.add(cells, np.ones(cells.shape), read.authors)
@@ -142,7 +189,7 @@ class FittedVotes(OnPool[Votes]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TopicReport(SynthesisSpec):
+class TopicReport(CorpusSpec):
     """Settings of a report on labels and topics, without a synthetic corpus.
 
     Use:
@@ -150,9 +197,9 @@ class TopicReport(SynthesisSpec):
         Set first: topics, epsilon, labels if there are any.
 
     Guarantee:
-        Every unit adds a vector of length at most 1: one number in the cell of its label and nearest topic, and 0.1 if
-        it is unlike the pool. An author's vectors are added up and clipped. The sum has discrete Gaussian noise. Words
-        and examples are public.
+        Every unit adds a vector of length at most 1: its count by label, one number in the cell of its label and
+        nearest topic, and 0.1 if it is unlike the pool. An author's vectors are added up and clipped. The sum has
+        discrete Gaussian noise. Words and examples are public.
 
     Attributes:
         dim: directions of the space.
@@ -165,13 +212,13 @@ class TopicReport(SynthesisSpec):
     kind: Literal["topics"] = field(default="topics", init=False)
 
     def __post_init__(self) -> None:
-        SynthesisSpec.__post_init__(self)
+        CorpusSpec.__post_init__(self)
         if self.topics < 2:
             raise ConfigError(f"Expected topics={self.topics} to be at least 2.")
 
     def fit(self, *, public: Iterable[Record], seed: int | None = None) -> FittedTopics:
         """Read the pool and cluster it; labels of the pool are ignored."""
-        return FittedTopics(self, fit_pool(pool_texts(public), self, dim=self.dim, seed=seed)[0])
+        return FittedTopics(self, topics_alone(self, self.dim).fit(public=public, seed=seed))
 
     @classmethod
     def tiny(cls) -> tuple[Self, ...]:
@@ -181,29 +228,26 @@ class TopicReport(SynthesisSpec):
         return small, cls(encoder="glove", words=0, dim=8, topics=4, unit="author", relation="replace_one")
 
 
-class FittedTopics(OnPool[TopicReport]):
+class FittedTopics(OnTopics[TopicReport]):
     """A `TopicReport` with a pool."""
 
     __slots__ = ()
 
     def synthesize(self, corpus: Corpus, draws: Draws) -> Synthetic:
         """One pass, noise once; no text leaves."""
-        found = self.topic_counts(corpus, 1.0, draws)
-        spec = self.spec
-        report = Topics.of(spec.labels, found.counts, found.deviation, self.topics.described, spec.unit, found.fit)
+        report = self.measures.measure(corpus, draws).report
         return Synthetic((), (), report, report.sentences())
 
 
-def most_voted_on(spec: SynthesisSpec, share: float) -> int:
+def topics_alone(spec: CorpusSpec, dim: int) -> SummarySpec:
+    """Return the settings of a summary of counts and topics, in `dim` directions."""
+    return SummarySpec(
+        labels=spec.labels, epsilon=spec.epsilon, delta=spec.delta, unit=spec.unit, relation=spec.relation,
+        about=spec.about, encoder=spec.encoder, words=spec.words, topics=spec.topics, points=False, dim=dim,
+    )  # fmt: skip
+
+
+def most_voted_on(spec: CorpusSpec, share: float) -> int:
     """Return the number of texts to vote on: on average each gets votes of three deviations of the noise."""
     noise = spec.noise(share).scale
     return max(2, int(spec.about / (3 * noise))) if noise else spec.about
-
-
-def apportioned(weights: Floats, size: int) -> Integers:
-    """Return whole numbers in proportion to weights `(n,)`, which add up to `size` (largest remainders)."""
-    exact: Floats = weights / weights.sum() * size
-    found: Integers = np.floor(exact).astype(np.int64)
-    more = np.argsort(-(exact - found), kind="stable")[: size - int(found.sum())]
-    found[more] += 1
-    return found

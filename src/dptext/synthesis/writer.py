@@ -16,11 +16,10 @@ from dptext.language.writing import Shifted, by_temperature, write
 from dptext.sampling.discrete import uniform_below
 from dptext.sampling.randomness import Randomness
 from dptext.sampling.weights import draw_by_weight
-from dptext.synthesis.pool import shuffled
+from dptext.synthesis.pool import apportioned, shuffled
+from dptext.synthesis.readings import Corpus
 from dptext.synthesis.report import Topics
-from dptext.synthesis.space import Corpus
 from dptext.synthesis.spec import MIX, SynthesisSpec, Synthetic
-from dptext.synthesis.votes import apportioned
 from dptext.text.records import Record, records_digest
 from dptext.types import Floats
 
@@ -69,18 +68,6 @@ class WritingSpec(SynthesisSpec):
         if self.topics:
             raise ConfigError(f"Expected topics={self.topics} to be 0: this way has none.")
 
-    def examples_of(self, records: Sequence[Record], seed: int) -> tuple[Record, ...]:
-        """Choose public examples, from each label of the public texts in turn. ConfigError: there is none."""
-        if self.examples and not records:
-            raise ConfigError("Expected public texts to show, found none that holds something: give some.")
-        by_label: dict[str | None, list[Record]] = {}
-        for record in records:
-            by_label.setdefault(record.label, []).append(record)
-        order = np.random.default_rng(seed)
-        groups = [[own[i] for i in order.permutation(len(own))] for _, own in sorted(by_label.items(), key=str)]
-        turns = [own[i] for i in range(self.examples) for own in groups if i < len(own)]
-        return tuple(turns[: self.examples])
-
     def released(
         self, texts: Sequence[Sequence[str]], counts: Floats, scale: float, source: Randomness, *more: str
     ) -> Synthetic:
@@ -101,6 +88,19 @@ class WritingSpec(SynthesisSpec):
         return [f"The released mix of labels is not the noisy mix, as too few different texts were written. {named}."]
 
 
+def examples_of(records: Sequence[Record], n: int, seed: int) -> tuple[Record, ...]:
+    """Choose `n` public examples, from each label of the public texts in turn. ConfigError: there is none."""
+    if n and not records:
+        raise ConfigError("Expected public texts to show, found none that holds something: give some.")
+    by_label: dict[str | None, list[Record]] = {}
+    for record in records:
+        by_label.setdefault(record.label, []).append(record)
+    order = np.random.default_rng(seed)
+    groups = [[own[i] for i in order.permutation(len(own))] for _, own in sorted(by_label.items(), key=str)]
+    turns = [own[i] for i in range(n) for own in groups if i < len(own)]
+    return tuple(turns[:n])
+
+
 Settings = TypeVar("Settings", bound=WritingSpec)
 
 
@@ -113,7 +113,10 @@ class OnWriter(Frozen, Generic[Settings]):
 
     def __init__(self, spec: Settings, model: LanguageModel, examples: tuple[Record, ...]) -> None:
         self.spec, self.examples = spec, examples
-        self.writer = Writer.of(model, spec, examples)
+        self.writer = Writer.of(
+            model, spec.names, spec.labels, examples, tokens=spec.tokens, temperature=spec.temperature,
+            options=spec.options,
+        )  # fmt: skip
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.spec!r})"
@@ -148,11 +151,20 @@ class Writer:
     options: int
 
     @classmethod
-    def of(cls, model: LanguageModel, spec: WritingSpec, examples: Iterable[Record]) -> Writer:
-        """Return a writer. ConfigError: the model has no room for the longest prompt."""
-        names, tokens = spec.names, spec.tokens
-        found = cls(model, names, (), model.tokens("\n")[0], tokens, spec.temperature, spec.options)
-        named = dict(zip(spec.labels, names, strict=False))
+    def of(
+        cls,
+        model: LanguageModel,
+        names: tuple[str, ...],
+        labels: Sequence[str],
+        examples: Iterable[Record],
+        *,
+        tokens: int,
+        temperature: float,
+        options: int,
+    ) -> Writer:
+        """Return a writer; `names` are the meanings of the `labels`. ConfigError: no room for the longest prompt."""
+        found = cls(model, names, (), model.tokens("\n")[0], tokens, temperature, options)
+        named = dict(zip(labels, names, strict=False))
         head: list[int] = []
         for each in examples:
             head += found._line(named.get(each.label or "", each.label or names[0]), each.text)

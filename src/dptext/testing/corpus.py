@@ -32,8 +32,8 @@ from dptext.privacy.guarantee import Relation, Trust
 from dptext.runs.private import Private
 from dptext.sampling.hub import UNIT_STEPS, Nudged
 from dptext.sampling.randomness import Randomness, secure, seeded
-from dptext.synthesis.space import Corpus
-from dptext.synthesis.spec import Fitted, SynthesisSpec, Synthetic
+from dptext.synthesis.readings import Corpus
+from dptext.synthesis.spec import CorpusSpec, Fitted, Synthetic
 from dptext.synthesis.sums import STEPS, Draws, Noise, PrivateSum
 from dptext.testing.case import ContractError, require, run_checks
 from dptext.testing.silence_checks import listening
@@ -187,9 +187,10 @@ class CorpusCase:
 
 
 def _reach(noise: Noise, relation: Relation) -> float:
+    """Return how far a unit may move a sum. Two vectors of length `STEPS` are nearer if replacing is what is promised."""
     if relation is Relation.ADD_OR_REMOVE_ONE:
         return STEPS
-    return (2 if noise.signed else math.sqrt(2)) * STEPS
+    return (math.sqrt(2) if noise.relation is Relation.REPLACE_ONE else 2) * STEPS
 
 
 def check_statement(case: CorpusCase) -> None:
@@ -232,7 +233,7 @@ def _require_same_release(first: ObservedRun, second: ObservedRun, what: str) ->
     require(first.told == second.told, f"nothing that is printed or logged follows the corpus ({what})")
 
 
-def _check_choices(spec: SynthesisSpec, first: ObservedRun, second: ObservedRun, relation: Relation, what: str) -> None:
+def _check_choices(spec: CorpusSpec, first: ObservedRun, second: ObservedRun, relation: Relation, what: str) -> None:
     """One unit moves all choices together by no more than the rho that the sums leave."""
     require(len(first.choices) == len(second.choices), f"the number of choices is public ({what})")
     spent = 0.0
@@ -246,7 +247,7 @@ def _check_choices(spec: SynthesisSpec, first: ObservedRun, second: ObservedRun,
     require(spent <= left * (1 + 1e-9), f"a unit moves choices by their cost at most ({what})")
 
 
-def _spent(spec: SynthesisSpec, rounds: Sequence[Round]) -> float:
+def _spent(spec: CorpusSpec, rounds: Sequence[Round]) -> float:
     relation, noises = Relation(spec.relation), [each.noise for each in rounds]
     return sum((_reach(each, relation) / each.sigma) ** 2 / 2 if each.sigma else math.inf for each in noises)
 

@@ -22,7 +22,8 @@ from dptext.sampling.randomness import Randomness, seeded
 from dptext.synthesis import sums
 from dptext.synthesis.pool import OnPool, PublicPool, TopicMap
 from dptext.synthesis.prototypes import FittedPrototypes, Prototypes
-from dptext.synthesis.space import Corpus, PublicSpace
+from dptext.synthesis.readings import Corpus
+from dptext.synthesis.space import PublicSpace
 from dptext.synthesis.spec import SynthesisSpec
 from dptext.synthesis.sums import STEPS, Draws, PrivateSum
 from dptext.synthesis.votes import FittedTopics, FittedVotes, TopicReport, Votes

@@ -17,7 +17,7 @@ from dptext.errors import ConfigError
 from dptext.language.writing import Shifted, options_of
 from dptext.sampling.randomness import secure, seeded
 from dptext.sampling.weights import softmax
-from dptext.synthesis.space import Corpus
+from dptext.synthesis.readings import Corpus
 from dptext.synthesis.steering import FittedSteering, Steering, believed
 from dptext.synthesis.sums import STEPS, Draws, PrivateSum
 from dptext.text.batches import Batch

@@ -31,7 +31,7 @@ from dptext.runs.files import privatize_file
 from dptext.runs.plan import Plan
 from dptext.runs.streaming import limited, release
 from dptext.sampling.randomness import seeded
-from dptext.synthesis.space import units_of
+from dptext.synthesis.readings import units_of
 from dptext.text.batches import Batch
 from dptext.text.column_types import array, as_number, label_type
 from dptext.text.formats import name_of, spelled

@@ -9,10 +9,12 @@ from typing import Final, Self, TypeAlias
 import numpy as np
 
 from dptext.sampling.randomness import Randomness
-from dptext.synthesis.space import Corpus, PublicSpace, readings
+from dptext.synthesis.pool import apportioned
+from dptext.synthesis.readings import Corpus, PublicReader, readings
+from dptext.synthesis.space import PublicSpace
 from dptext.synthesis.spec import SynthesisSpec
 from dptext.synthesis.sums import Draws, PrivateSum
-from dptext.synthesis.votes import LEAST_VOTES, apportioned, most_voted_on
+from dptext.synthesis.votes import LEAST_VOTES, most_voted_on
 from dptext.synthesis.writer import Writer
 from dptext.types import Floats
 
@@ -61,7 +63,7 @@ def evolved(writer: Writer, voters: Voters, kept: Sequence[Population], mix: Flo
         starts = np.concatenate([[0], ends[:-1]])
         points = [space.points(each.texts) if each.texts else np.empty((0, space.dim)) for each in people]
         summed = PrivateSum(max(1, int(ends[-1])), spec.noise(share), by_author=spec.unit == "author")
-        for read in readings(corpus, space, spec.labels):
+        for read in readings(corpus, PublicReader(space), spec.labels):
             rows = np.array([i for i, label in enumerate(read.labels.tolist()) if people[label].texts], np.int64)
             best = [np.square(points[read.labels[i]] - read.points[i]).sum(axis=1).argmin() for i in rows]
             cells = (starts[read.labels[rows]] + np.array(best, np.int64))[:, None]

@@ -18,12 +18,12 @@ from dptext import _validate
 from dptext.language.reading import LanguageModel, load_language_model
 from dptext.language.writing import options_of
 from dptext.sampling.hub import Nudged, reach_of
-from dptext.synthesis.pool import pool_texts
-from dptext.synthesis.space import Corpus, PublicSpace, fit_space, readings, says_something, units_of
+from dptext.synthesis.pool import apportioned, pool_texts
+from dptext.synthesis.readings import Corpus, PublicReader, readings, units_of
+from dptext.synthesis.space import PublicSpace, fit_space, says_something
 from dptext.synthesis.spec import Synthetic
 from dptext.synthesis.sums import Draws, PrivateSum
-from dptext.synthesis.votes import apportioned
-from dptext.synthesis.writer import OnWriter, WritingSpec
+from dptext.synthesis.writer import OnWriter, WritingSpec, examples_of
 from dptext.text.reading import as_records
 from dptext.text.records import Record
 from dptext.types import Floats, Integers
@@ -86,7 +86,7 @@ class Prediction(WritingSpec):
     def fit(self, *, public: Iterable[Record], seed: int | None = None) -> FittedPrediction:
         """Choose public examples. ConfigError: there are rounds of votes and too few public texts."""
         records = [record for record in as_records(public) if says_something(record.text)]
-        model, examples = load_language_model(self.model), self.examples_of(records, seed or 0)
+        model, examples = load_language_model(self.model), examples_of(records, self.examples, seed or 0)
         written = FittedPrediction(self, model, examples)  # first: it fails if the model has no room for the examples
         if not self.rounds:
             return written
@@ -122,7 +122,7 @@ class FittedPrediction(OnWriter[Prediction]):
     def rehearse(self, nothing: Corpus) -> None:
         """Read an empty corpus if units vote. The model does not write here, as writing takes long."""
         if self.space is not None:
-            deque(readings(nothing, self.space, self.spec.labels), 0)
+            deque(readings(nothing, PublicReader(self.space), self.spec.labels), 0)
 
     def synthesize(self, corpus: Corpus, draws: Draws) -> Synthetic:
         """Count the units, let groups write, hold the rounds of votes, and write more texts from those left."""

@@ -141,8 +141,8 @@ def _reported(report: Topics, fitted: Fitted, corpus: SplitCorpus) -> Iterator[M
     if report.labels:
         true = observed_balance([record.label for record in corpus.private], report.labels)
         yield Measurement.of("corpus.reported_mix_l1", float(np.abs(_shares(report.by_label[0]) - true).sum()))
-    if report.topics and isinstance(fitted, OnPool):
-        topics = fitted.topics.nearest(fitted.pool.space.points([record.text for record in corpus.private]))
+    if report.topics and isinstance(fitted, OnPool) and fitted.pool.topics and fitted.pool.space:
+        topics = fitted.pool.topics.nearest(fitted.pool.space.points([record.text for record in corpus.private]))
         shares = _shares(report.by_topic[0])
         true = np.bincount(topics, minlength=len(shares)) / len(topics)
         yield Measurement.of("corpus.reported_topics_tv", float(np.abs(shares - true).sum() / 2))

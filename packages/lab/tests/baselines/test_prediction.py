@@ -23,7 +23,8 @@ from dptext.privacy import accounting
 from dptext.privacy.events import ZcdpEvent
 from dptext.privacy.guarantee import Unit
 from dptext.sampling.randomness import secure, seeded
-from dptext.synthesis.space import Corpus, fit_space
+from dptext.synthesis.readings import Corpus
+from dptext.synthesis.space import fit_space
 from dptext.synthesis.sums import Draws
 from dptext.synthesis.writer import Writer
 from dptext.text.batches import Batch

@@ -1,0 +1,121 @@
+"""The vector that a unit adds to a summary: blocks of cells, one kind of number each.
+
+A document adds its point in the row of its label, one in the count of its label, one in the cell of its label and
+nearest topic, one for each of its marks in the row of its label, and one if it is unlike the pool. Each block takes a
+share of the squared length of the vector, so that all blocks together have length at most 1, by the weights of
+`dptext.synthesis.sums`. One noise is added to the sum of all vectors. A block's noise, in its own units, is therefore
+smaller the larger its share is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from dptext.synthesis.agreement import Known
+from dptext.synthesis.readings import Reading
+from dptext.synthesis.sums import Noise, in_steps
+from dptext.types import Floats, Integers
+
+POINTS: Final = "points"
+COUNTS: Final = "counts"
+TOPICS: Final = "topics"
+WORDS: Final = "words"
+UNLIKE: Final = "unlike"
+_BELOW_ONE: Final = 1 - 2.0**-30  # so that rounding makes no vector too long
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Cells `(rows, width)` of the vector, from the cell `start` on. `part` is the value of one of its numbers."""
+
+    name: str
+    start: int
+    rows: int
+    width: int
+    part: float
+
+    @property
+    def size(self) -> int:
+        """The number of cells."""
+        return self.rows * self.width
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The blocks of a vector, points first, and the largest number of marks of a text."""
+
+    blocks: tuple[Block, ...]
+    marks: int
+
+    @classmethod
+    def of(
+        cls, widths: Mapping[str, int], shares: Mapping[str, float], noise: Noise, *, rows: int, marks: int
+    ) -> Layout:
+        """Return the layout for blocks of these `widths` and `shares` of the squared length, by name.
+
+        `rows` is the number of labels, or 1 without any. A text has at most `marks` marks. Shares add up to at most 1.
+        """
+        blocks, start = list[Block](), 0
+        for name in sorted(widths, key=(POINTS, COUNTS, TOPICS, WORDS, UNLIKE).index):
+            each = 1 if name == UNLIKE else rows
+            if name == POINTS:
+                part = math.sqrt(shares[name] / noise.sign_weight) * _BELOW_ONE
+            else:
+                part = in_steps(math.sqrt(shares[name] / (marks if name == WORDS else 1)))
+            blocks.append(Block(name, start, each, widths[name], part))
+            start += blocks[-1].size
+        return cls(tuple(blocks), marks if WORDS in widths else 0)
+
+    @property
+    def size(self) -> int:
+        """The number of cells that hold a number."""
+        return self.blocks[-1].start + self.blocks[-1].size
+
+    @property
+    def cells(self) -> int:
+        """The number of all cells. Behind the others is a cell for each mark that a text does not have."""
+        return self.size + self.marks
+
+    @property
+    def signed(self) -> int:
+        """The number of the first cells, which may be negative."""
+        return self.blocks[0].size if self.blocks[0].name == POINTS else 0
+
+    def vectors(self, read: Reading, topics: Callable[[Floats], Integers] | None) -> tuple[Integers, Floats]:
+        """Return cells and values of the vectors of texts, both `(n, m)`. `topics` gives the topic of points."""
+        n, labels = len(read.labels), read.labels[:, None]
+        cells, values = list[Integers](), list[Floats]()
+        for block in self.blocks:
+            row = block.start + labels * block.width
+            if block.name == POINTS:
+                cells.append(row + np.arange(block.width))
+                values.append(read.points * block.part)
+            elif block.name == WORDS:
+                there = read.marks >= 0
+                cells.append(np.where(there, row + read.marks, self.size + np.arange(self.marks)))
+                values.append(np.where(there, block.part, 0.0))
+            elif block.name == UNLIKE:
+                cells.append(np.full((n, 1), block.start))
+                values.append(read.unlike[:, None] * block.part)
+            else:
+                where = row if topics is None or block.name == COUNTS else row + topics(read.points)[:, None]
+                cells.append(where)
+                values.append(np.full((n, 1), block.part))
+        return np.concatenate(cells, axis=1), np.concatenate(values, axis=1)
+
+    def known(self, noisy: Floats, scale: float) -> dict[str, Known]:
+        """Return the numbers of each block `(rows, width)`, with the standard deviation of their noise, by name.
+
+        `noisy` `(cells,)` is the noisy sum and `scale` the deviation of its noise, both in units of length 1.
+        """
+        return {
+            each.name: Known(
+                noisy[each.start : each.start + each.size].reshape(each.rows, each.width) / each.part, scale / each.part
+            )
+            for each in self.blocks
+        }

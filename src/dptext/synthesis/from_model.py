@@ -1,0 +1,365 @@
+"""The writer with a language model: new texts, steered by the noisy numbers of words in a summary.
+
+The model writes public drafts, which show how often it writes each word. The noise of the summary says how far each
+noisy number is believed. Log-probabilities of tokens are then shifted until drafts have the words as often. Several
+times as many texts are written as leave: those leave that the noisy class means find most like their label. Nothing
+here reads private text, so any number of texts can be written.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from dptext import _validate
+from dptext.errors import ConfigError
+from dptext.language.reading import SMOLLM2, LanguageModel, load_language_model
+from dptext.sampling.discrete import uniform_below
+from dptext.sampling.randomness import Randomness, seeded
+from dptext.synthesis.blocks import POINTS, WORDS
+from dptext.synthesis.from_pool import labelled
+from dptext.synthesis.lexicon import Lexicon
+from dptext.synthesis.pool import apportioned, shuffled
+from dptext.synthesis.spec import MIX, Synthetic
+from dptext.synthesis.summary import Summary
+from dptext.synthesis.writer import Writer
+from dptext.text.records import Record
+from dptext.types import Floats, Integers
+
+_GRID: Final = np.linspace(-6.0, 8.0, 141)  # possible shifts of the logarithm of a word's rate
+_LEAST_RATE: Final = 1e-6
+_USUAL: Final = 2.0  # pseudo-count: as if this many more drafts had each word, as a mark
+_PRIOR: Final = 1.5  # of the Laplace prior of the logarithm of a rate: larger believes less
+_STEP: Final = 0.7  # factor of each update of a shift after the first
+_LARGEST: Final = 10.0  # bound on the size of a shift
+_FEWEST: Final = 0.02  # a token keeps at least this part of its expected number
+_ROUNDS: Final = 3  # most rounds of writing, as texts can be repeats or not readable
+_AT_ONCE: Final = 128  # texts of a task
+_PARALLEL: Final = 512  # texts from which on several processes write
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FromModel:
+    """Settings of the writer `builtin`.
+
+    Attributes:
+        size: number of texts that leave.
+        factor: how many times as many are written. Of each label those leave that are most like it.
+        model: a language model, as `dptext.language.reading.load_language_model` takes it.
+        tokens: largest number of tokens of a text; 0 takes that of the drafts.
+        temperature: temperature of all choices of tokens.
+        options: number of tokens among which one is chosen.
+        drafts: number of texts for each label that show how often the model writes each word.
+        matches: number of times that drafts are written anew to match the noisy numbers.
+        processes: number of processes that write; 0 takes one for each processor.
+    """
+
+    size: int = 1_000
+    factor: int = 2
+    model: str = SMOLLM2
+    tokens: int = 0
+    temperature: float = 0.7
+    options: int = 512
+    drafts: int = 48
+    matches: int = 3
+    processes: int = 0
+
+    def __post_init__(self) -> None:
+        _validate.count(size=self.size, factor=self.factor, drafts=self.drafts)
+        _validate.not_negative(matches=self.matches, tokens=self.tokens, processes=self.processes)
+        _validate.positive(temperature=self.temperature)
+        _validate.within(2, 4096, options=self.options)
+
+    def write(self, summary: Summary, source: Randomness, *, on_progress: Progress | None = None) -> Synthetic:
+        """Return new texts with labels. ConfigError: the summary has no words, or the model no room for a prompt."""
+        spec, counts = summary.spec, summary.counts
+        if WORDS not in summary.known or summary.public.lexicon is None:
+            raise ConfigError("Expected a summary of words, found none: measure --with words, or take the writer pool.")
+        wanted = apportioned(np.maximum(counts.numbers, counts.deviation), self.size)
+        texts = self._written(summary, wanted * self.factor, source, on_progress)
+        kept, agreed = self._kept(summary, texts, wanted.tolist())
+        flat = [(text, spec.labels[c] if spec.labels else None) for c, own in enumerate(kept) for text in own]
+        flat = [flat[i] for i in shuffled(len(flat), source)]
+        said = _said(summary, wanted, kept, agreed)
+        report = summary.report
+        return Synthetic(
+            tuple(text for text, _ in flat), tuple(label for _, label in flat), report, (*said, *report.sentences())
+        )
+
+    def _written(
+        self, summary: Summary, numbers: Integers, source: Randomness, on_progress: Progress | None
+    ) -> list[list[str]]:
+        """Return the distinct readable texts of each label, about `numbers` `(labels or 1,)` of them."""
+        labels, whole = np.flatnonzero(numbers).tolist(), int(numbers.sum())
+        drafted = len(labels) * self.drafts * (self.matches + 1)
+        progress = _Progress(drafted + whole, on_progress)
+        found: list[list[str]] = [[] for _ in numbers]
+        processes = self.processes or os.cpu_count() or 1
+        with _desk(Steering.of(summary, self), processes if whole >= _PARALLEL else 1) as desk:
+            seeds = _seeds(len(labels), source)
+            shifts = dict(desk.shifts(zip(labels, seeds, strict=True), lambda: progress.add(drafted // len(labels))))
+            for time in range(_ROUNDS):
+                missing = {label: int(numbers[label]) - len(found[label]) for label in labels}
+                parts = [(label, n) for label, left in missing.items() for n in _parts(left)]
+                tasks = [(*each, seed) for each, seed in zip(parts, _seeds(len(parts), source), strict=True)]
+                for label, n, texts in desk.texts(tasks, shifts):
+                    found[label] += texts
+                    progress.add(0 if time else n)
+                found = [list(dict.fromkeys(own)) for own in found]
+        return found
+
+    def _kept(
+        self, summary: Summary, texts: Sequence[Sequence[str]], wanted: Sequence[int]
+    ) -> tuple[list[list[str]], float | None]:
+        """Return the `wanted` texts of each label that are most like it, and the share that are most like their own.
+
+        Without class means texts stay in their order, and the share is None.
+        """
+        space, flat = summary.public.pool.space, [text for own in texts for text in own]
+        if POINTS not in summary.known or space is None or not flat:
+            return [list(own[:n]) for own, n in zip(texts, wanted, strict=True)], None
+        own = np.repeat(np.arange(len(texts)), list(map(len, texts)))
+        scores, sizes, _ = labelled(summary, space.points(flat))
+        scores = scores - np.log(sizes / sizes.sum())  # each label is as likely as any other: sizes are met by `wanted`
+        mine = scores[np.arange(len(flat)), own] - np.logaddexp.reduce(scores, axis=1)
+        kept = []
+        for label, n in enumerate(wanted):
+            rows = np.flatnonzero(own == label)
+            kept.append([flat[i] for i in rows[np.argsort(-mine[rows], kind="stable")[:n]]])
+        return kept, float((scores.argmax(axis=1) == own).mean())
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Steering:
+    """What steers the model: noisy numbers and public text. It holds no open file, and can be sent to a process."""
+
+    settings: FromModel
+    names: tuple[str, ...]
+    labels: tuple[str, ...]
+    examples: tuple[tuple[str, str | None], ...]
+    lexicon: Lexicon
+    numbers: Floats  #: noisy numbers of marks, `(labels or 1, width)`
+    units: Floats  #: noisy numbers of units, `(labels or 1,)`
+    deviation: float  #: of the noise of a number of marks
+    tokens: int
+
+    @classmethod
+    def of(cls, summary: Summary, settings: FromModel) -> Steering:
+        """Return what steers the writer of this summary."""
+        spec, public, counts, words = summary.spec, summary.public, summary.counts, summary.known[WORDS]
+        assert public.lexicon is not None  # noqa: S101 (words were measured)
+        units = np.maximum(counts.numbers, counts.deviation)
+        examples = tuple((each.text, each.label) for each in public.examples)
+        tokens = settings.tokens or spec.tokens
+        return cls(
+            settings, spec.shown, spec.labels, examples, public.lexicon, words.numbers, units, words.deviation, tokens
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Steered:
+    """A loaded model with its drafts, for one process."""
+
+    by: Steering
+    writer: Writer
+    spelled: Spellings = field(repr=False)
+
+    @classmethod
+    def of(cls, by: Steering) -> Steered:
+        """Load the model. ConfigError, MissingExtraError: see `load_language_model` and `Writer.of`."""
+        set_, model = by.settings, load_language_model(by.settings.model)
+        examples = [Record(str(i), text, label) for i, (text, label) in enumerate(by.examples)]
+        writer = Writer.of(
+            model, by.names, by.labels, examples, tokens=by.tokens, temperature=set_.temperature, options=set_.options
+        )
+        return cls(by, writer, Spellings.of(model, by.lexicon.words))
+
+    def texts(self, label: int, n: int, seed: int, shift: Floats) -> list[str]:
+        """Return at most `n` distinct readable texts of a label, with log-probabilities moved by `shift` `(size,)`."""
+        return self.writer.readable(self.writer.shifted(label, n, shift, seeded(seed))[0])
+
+    def shift(self, label: int, seed: int) -> Floats:
+        """Return the shift of log-probabilities `(size,)` by which drafts have the words as often as is believed."""
+        by, set_, shift, source = self.by, self.by.settings, np.zeros(self.writer.model.size), seeded(seed)
+        written, expected = self.writer.shifted(label, set_.drafts, shift, source)
+        marked = self._marked(written)
+        now = np.maximum(self.spelled.rates(expected) * marked, _LEAST_RATE)
+        wanted = believed(by.numbers[label], float(by.units[label]), now, by.deviation)
+        for time in range(set_.matches + 1):
+            step = self.spelled.steps(expected, (wanted - now) / marked) * (_STEP if time else 1.0)
+            shift = np.clip(shift + step, -_LARGEST, _LARGEST)
+            if time < set_.matches:
+                _, expected = self.writer.shifted(label, set_.drafts, shift, source)
+                now = np.maximum(self.spelled.rates(expected) * marked, _LEAST_RATE)
+        return shift
+
+    def _marked(self, written: Sequence[Sequence[int]]) -> Floats:
+        """Return the share of texts with a word in which it is a mark, `(width,)`, by drafts."""
+        lexicon, texts = self.by.lexicon, [self.writer.model.text(tokens) for tokens in written]
+        marks = lexicon.marks(texts)
+        there = np.bincount([place for text in texts for place in lexicon.known(text)], minlength=len(lexicon))
+        return np.asarray((np.bincount(marks[marks >= 0], minlength=len(lexicon)) + _USUAL) / (there + _USUAL))
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Spellings:
+    """How a model spells the words of a list within a text: after a space, in small letters or with a capital.
+
+    `tokens` holds the tokens of all spellings one after the other. `starts` `(spellings,)` is where each begins, and
+    `words` `(spellings,)` the word that it spells.
+    """
+
+    tokens: Integers
+    starts: Integers
+    words: Integers
+    width: int
+
+    @classmethod
+    def of(cls, model: LanguageModel, words: Sequence[str]) -> Spellings:
+        """Return the spellings of words by this model."""
+        spelled = [(i, model.tokens(f" {each}")) for i, word in enumerate(words) for each in {word, word.capitalize()}]
+        spelled = sorted((i, tokens) for i, tokens in spelled if tokens)
+        lengths = [len(tokens) for _, tokens in spelled]
+        flat = np.array([token for _, tokens in spelled for token in tokens], np.int64)
+        return cls(flat, np.cumsum([0, *lengths[:-1]]), np.array([i for i, _ in spelled], np.int64), len(words))
+
+    def _each(self, expected: Floats) -> Floats:
+        """Return how often each spelling is expected: as often as its rarest token."""
+        return np.asarray(np.minimum.reduceat(expected[self.tokens], self.starts))
+
+    def rates(self, expected: Floats) -> Floats:
+        """Return how often a text is expected to have each word `(width,)`, from the numbers of its tokens."""
+        return np.asarray(np.bincount(self.words, self._each(expected), minlength=self.width), np.float64)
+
+    def steps(self, expected: Floats, more: Floats) -> Floats:
+        """Return the steps of log-probabilities `(size,)` that give texts `more` `(width,)` of each word."""
+        each = self._each(expected) + _LEAST_RATE
+        part = each / np.bincount(self.words, each, minlength=self.width)[self.words]  # of a word in this spelling
+        owner = np.repeat(np.arange(len(self.starts)), np.diff([*self.starts.tolist(), len(self.tokens)]))
+        gained = np.bincount(self.tokens, (more[self.words] * part)[owner], minlength=len(expected))
+        usual = np.maximum(expected, _LEAST_RATE)
+        return np.asarray(np.clip(np.log(np.maximum(usual + gained, _FEWEST * usual) / usual), -2.0, 3.0))
+
+
+def believed(numbers: Floats, units: float, rates: Floats, deviation: float) -> Floats:
+    """Return the most likely rates of words `(width,)`, given noisy numbers and public rates.
+
+    ln(rate / public rate) has a Laplace prior, so that most words keep their public rate.
+    """
+    best, score = rates.copy(), np.full(len(rates), -np.inf)
+    for shift in _GRID:  # one shift at a time: memory is that of the list
+        options = np.minimum(rates * np.exp(shift), 1.0)
+        likely = -np.square((numbers - units * options) / deviation) / 2 - _PRIOR * abs(shift)
+        better = likely > score
+        best[better], score[better] = options[better], likely[better]
+    return best
+
+
+class _Desk:
+    """Writes in this process."""
+
+    def __init__(self, steered: Steered) -> None:
+        self._steered = steered
+
+    def shifts(self, tasks: Iterable[tuple[int, int]], done: Callable[[], None]) -> Iterator[tuple[int, Floats]]:
+        """Yield label and shift for each label with its seed."""
+        for label, seed in tasks:
+            yield label, self._steered.shift(label, seed)
+            done()
+
+    def texts(
+        self, tasks: Iterable[tuple[int, int, int]], shifts: Mapping[int, Floats]
+    ) -> Iterator[tuple[int, int, list[str]]]:
+        """Yield label, number and texts for each label with its number and seed, in the order of the tasks."""
+        for label, n, seed in tasks:
+            yield label, n, self._steered.texts(label, n, seed, shifts[label])
+
+
+class _Desks:
+    """Writes in several processes. A fresh process has no private file open."""
+
+    def __init__(self, pool: ProcessPoolExecutor) -> None:
+        self._pool = pool
+
+    def shifts(self, tasks: Iterable[tuple[int, int]], done: Callable[[], None]) -> Iterator[tuple[int, Floats]]:
+        """Yield label and shift for each label with its seed."""
+        running = {self._pool.submit(_shift, *task): task[0] for task in tasks}
+        for each in as_completed(running):
+            yield running[each], each.result()
+            done()
+
+    def texts(
+        self, tasks: Iterable[tuple[int, int, int]], shifts: Mapping[int, Floats]
+    ) -> Iterator[tuple[int, int, list[str]]]:
+        """Yield label, number and texts for each label with its number and seed, in the order of the tasks."""
+        running = [(label, n, self._pool.submit(_texts, label, n, seed, shifts[label])) for label, n, seed in tasks]
+        for label, n, each in running:
+            yield label, n, each.result()
+
+
+@contextmanager
+def _desk(steering: Steering, processes: int) -> Iterator[_Desk | _Desks]:
+    if processes < 2:
+        yield _Desk(Steered.of(steering))
+        return
+    fresh = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(processes, mp_context=fresh, initializer=_begin, initargs=(steering,)) as pool:
+        yield _Desks(pool)
+
+
+_STEERED: list[Steered] = []  # of this process
+
+
+def _begin(steering: Steering) -> None:
+    _STEERED[:] = [Steered.of(steering)]
+
+
+def _shift(label: int, seed: int) -> Floats:
+    return _STEERED[0].shift(label, seed)
+
+
+def _texts(label: int, n: int, seed: int, shift: Floats) -> list[str]:
+    return _STEERED[0].texts(label, n, seed, shift)
+
+
+@dataclass(slots=True)
+class _Progress:
+    whole: int
+    tell: Progress | None
+    done: int = 0
+
+    def add(self, n: int) -> None:
+        """Tell that `n` more texts are written, drafts among them."""
+        self.done += n
+        if self.tell is not None and n:
+            self.tell(self.done, self.whole)
+
+
+def _seeds(n: int, source: Randomness) -> list[int]:
+    return [int(seed) for seed in uniform_below(1 << 32, n, source)]
+
+
+def _parts(n: int) -> list[int]:
+    """Divide a number into parts of at most `_AT_ONCE`."""
+    return [min(_AT_ONCE, n - start) for start in range(0, n, _AT_ONCE)]
+
+
+def _said(summary: Summary, wanted: Integers, kept: Sequence[Sequence[str]], agreed: float | None) -> Iterator[str]:
+    """Yield sentences on what the corpus is worth: labels with too few texts, and labels that are read as others."""
+    spec, size = summary.spec, int(wanted.sum())
+    named = zip(spec.labels, wanted.tolist(), kept, strict=False)
+    few = [(name, n, len(own)) for name, n, own in named if len(own) < n]
+    if sum(n - made for _, n, made in few) > MIX / 2 * size:
+        each = "; ".join(f"{name}: {n:,} wanted, {made:,} written" for name, n, made in few)
+        yield f"The released mix of labels is not the noisy mix, as too few different texts were written. {each}."
+    if agreed is not None:
+        yield f"Of the texts that were written, the noisy class means read {agreed:.0%} as their own label."

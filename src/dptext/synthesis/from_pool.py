@@ -1,0 +1,111 @@
+"""The writer that reads a pool: public texts leave, labelled and chosen by the noisy numbers of a summary.
+
+It needs no language model. A text of the pool leaves at most once.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from dptext.errors import ConfigError
+from dptext.sampling.randomness import Randomness
+from dptext.synthesis.blocks import POINTS, TOPICS
+from dptext.synthesis.labelling import (
+    chosen,
+    class_scores,
+    class_sizes,
+    fitting_size,
+    pool_counts,
+    pool_mix,
+    shortage,
+    shrunk,
+)
+from dptext.synthesis.pool import apportioned, shuffled
+from dptext.synthesis.spec import Synthetic
+from dptext.synthesis.summary import Summary
+from dptext.types import Floats, Integers
+
+_MOST: float = 0.9  # of the pool leaves at most, where no size is given
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FromPool:
+    """Settings of the writer `pool`.
+
+    Attributes:
+        size: number of texts; 0 means 90% of the pool, or as many as the pool has in the noisy mix of labels.
+        prior: whether noisy class means are pulled towards guesses made from the names of the labels.
+    """
+
+    size: int = 0
+    prior: bool = True
+
+    def write(self, summary: Summary, source: Randomness) -> Synthetic:
+        """Return texts of the pool. `source` is for their order. ConfigError: neither points nor topics are there."""
+        texts, labels = summary.public.pool.texts, summary.spec.labels
+        if POINTS in summary.known:
+            return self._labelled(summary, source)
+        if TOPICS in summary.known:
+            return self._by_topic(summary, source)
+        measured = "points of labelled texts, or topics"
+        raise ConfigError(f"Expected a summary of {measured}, to choose among {len(texts):,} public texts, found "
+                          f"{', '.join(summary.known)}{' by label' if labels else ''}: measure --with topics.")  # fmt: skip
+
+    def _most(self, summary: Summary) -> int:
+        there = len(summary.public.pool.texts)
+        return min(self.size or max(1, math.floor(_MOST * there)), there)
+
+    def _labelled(self, summary: Summary, source: Randomness) -> Synthetic:
+        spec, pool, counts = summary.spec, summary.public.pool, summary.counts
+        scores, sizes, means = labelled(summary, pool.points, prior=self.prior)
+        if pool.topics is not None:
+            cells = summary.known[TOPICS]
+            spread = cells.deviation * math.sqrt(len(spec.labels))
+            scores = scores + pool.topics.weights(cells.numbers.sum(axis=0), spread)[:, None]
+        most = self._most(summary)
+        size = self.size or fitting_size(scores, sizes, most)
+        rows, label = chosen(scores, sizes, size)
+        blurred = summary.known[POINTS].deviation / sizes * math.sqrt(means.shape[1])
+        there = pool_counts(scores), pool_mix(scores, sizes, blurred) * len(scores)
+        leaving = np.bincount(label, minlength=len(counts.numbers))
+        report = replace(summary.report, shortage=shortage(spec.labels, sizes, there, leaving, most))
+        order = shuffled(len(rows), source)
+        texts, labels = (pool.texts[i] for i in rows[order]), (spec.labels[i] for i in label[order])
+        return Synthetic(tuple(texts), tuple(labels), report, report.sentences())
+
+    def _by_topic(self, summary: Summary, source: Randomness) -> Synthetic:
+        """Return texts of each topic and label in proportion to their noisy number."""
+        spec, pool, cells = summary.spec, summary.public.pool, summary.report.estimates.cells.numbers
+        assert pool.topics is not None  # noqa: S101 (topics were measured)
+        of_pool = pool.topics.of_pool
+        wanted = apportioned(cells.ravel() + 1e-9, self._most(summary)).reshape(cells.shape)
+        rows, label = list[Integers](), list[Integers]()
+        for topic, numbers in enumerate(wanted.T):
+            own = np.flatnonzero(of_pool == topic)
+            given = np.repeat(np.arange(len(numbers)), numbers)[: len(own)]
+            rows.append(own[shuffled(len(own), source)[: len(given)]])
+            label.append(given)
+        picked, named = np.concatenate(rows), np.concatenate(label)
+        order = shuffled(len(picked), source)
+        texts = tuple(pool.texts[i] for i in picked[order])
+        labels = tuple(spec.labels[i] if spec.labels else None for i in named[order])
+        return Synthetic(texts, labels, summary.report, summary.report.sentences())
+
+
+def labelled(summary: Summary, points: Floats, *, prior: bool = True) -> tuple[Floats, Floats, Floats]:
+    """Return the log-probability of each label for points `(n, labels)`, numbers of units, and class means.
+
+    The means are shrunk by the share of noise in them, towards guesses made from the names of the labels if `prior`.
+    """
+    known, counts, pool = summary.known[POINTS], summary.counts, summary.public.pool
+    dim = pool.points.shape[1]
+    sizes = class_sizes(counts.numbers, counts.deviation)
+    # The variance of the noise, and of the mean of a small class.
+    variance = (known.deviation / sizes[:, None]) ** 2 + pool.points.var(axis=0) / sizes[:, None]
+    means = known.numbers.reshape(-1, dim) / sizes[:, None]
+    centre = summary.public.centre if prior else None
+    shrunk_means = shrunk(means, means.mean(axis=0) if centre is None else centre, variance)
+    return class_scores(points, pool.points, shrunk_means, sizes), sizes, shrunk_means

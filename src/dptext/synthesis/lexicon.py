@@ -1,0 +1,84 @@
+"""The public word list: which words of a text count.
+
+A text marks at most `most` different words of the list. Where it has more, those that come first in the list count.
+List and order are made of public text alone, so that they stand in the summary.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from dptext.errors import ConfigError
+from dptext.text.tokens import words_of
+from dptext.types import Floats, Integers
+
+_MOST_READ: Final = 4_096  # the first words of a text, which are read
+#: English words that say nothing of a subject: articles, pronouns, prepositions, conjunctions, forms of auxiliary verbs.
+FUNCTION_WORDS: Final = frozenset(
+    ["a", "an", "the", "this", "that", "these", "those", "i", "me", "my", "mine", "we", "us", "our", "ours", "you", "your", "yours", "he", "him", "his", "she", "her", "hers", "it", "its", "they", "them", "their", "theirs", "who", "whom", "whose", "which", "what", "of", "to", "in", "on", "at", "by", "for", "from", "with", "without", "into", "onto", "as", "than", "and", "or", "but", "nor", "so", "if", "then", "because", "while", "be", "am", "is", "are", "was", "were", "been", "being", "do", "does", "did", "done", "doing", "have", "has", "had", "having", "will", "would", "shall", "should", "can", "could", "may", "might", "must", "not", "no", "yes", "there", "here", "when", "where", "why", "how", "all", "any", "both", "each", "some", "such", "too", "very", "just", "also", "only", "own", "same", "more", "most", "other", "up", "down", "out", "off", "over", "under", "again", "further", "once", "about", "between", "through"]
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Lexicon:
+    """The words of the list, in the order in which they count, and the largest number of marks of a text."""
+
+    words: tuple[str, ...]
+    most: int
+    _places: dict[str, int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_places", {word: i for i, word in enumerate(self.words)})
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    @property
+    def digest(self) -> str:
+        """sha256 of the list, its order, and the number of marks."""
+        return hashlib.sha256("\n".join([str(self.most), *self.words]).encode("utf-8", "surrogatepass")).hexdigest()
+
+    def known(self, text: str) -> set[int]:
+        """Return the places in the list of all words of a text."""
+        places = map(self._places.get, words_of(text, _MOST_READ))
+        return {place for place in places if place is not None}
+
+    def marks(self, texts: Sequence[str]) -> Integers:
+        """Return the places of the marks of each text, `(n, most)`, in order; -1 where a text has fewer."""
+        found = np.full((len(texts), self.most), -1, np.int64)
+        for row, text in zip(found, texts, strict=True):
+            marks = sorted(self.known(text))[: self.most]
+            row[: len(marks)] = marks
+        return found
+
+
+def fit_lexicon(public: Iterable[str], *, more: Iterable[str] = (), size: int, most: int) -> Lexicon:
+    """Return the list of at most `size` words: those of most public texts first, then `more` words in their order.
+
+    Words without a letter or digit, clitics such as 's, single ASCII letters and `FUNCTION_WORDS` are left out.
+    ConfigError: no word is left.
+    """
+    counts = Counter(word for text in public for word in set(words_of(text, _MOST_READ)))
+    ranked = sorted(counts, key=lambda word: (-counts[word], word))
+    words = [word for word in dict.fromkeys([*ranked, *more]) if _counts(word)][:size]
+    if not words:
+        raise ConfigError("Expected public texts with words to count, found none: give other texts.")
+    return Lexicon(tuple(words), most)
+
+
+def mark_rates(lexicon: Lexicon, texts: Sequence[str]) -> Floats:
+    """Return the share of texts that have each word among their marks, `(width,)`."""
+    marks = lexicon.marks(texts)
+    return np.asarray(np.bincount(marks[marks >= 0], minlength=len(lexicon)) / max(1, len(texts)), np.float64)
+
+
+def _counts(word: str) -> bool:
+    """Return whether a word can be on the list."""
+    alone = len(word) == 1 and word.isascii() and not word.isdigit()
+    return word[0].isalnum() and not alone and "'" not in word and word not in FUNCTION_WORDS

@@ -1,0 +1,159 @@
+"""What is public of a summary: the pool and everything that is fitted on it, and how it is stored."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dptext.embeddings.distilled import DistilledEncoder
+from dptext.embeddings.embedder import Embedder
+from dptext.embeddings.encoders import load_encoder
+from dptext.embeddings.tfidf import TfidfSvd, tfidf_svd
+from dptext.errors import DataError
+from dptext.synthesis.lexicon import Lexicon
+from dptext.synthesis.pool import PublicPool, TopicMap
+from dptext.synthesis.readings import PublicReader
+from dptext.synthesis.space import PublicSpace
+from dptext.text.records import Record, records_digest
+from dptext.types import Floats, Json
+
+Arrays = dict[str, NDArray[Any]]
+_LEVEL: Final = 9  # of compression
+_MOST_TEXT: Final = 1 << 31  # bytes of unpacked texts: a forged file cannot fill the memory
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Public:
+    """What is public of a summary besides its settings.
+
+    Attributes:
+        pool: the pool, with space and topics if these are measured.
+        centre: prior class means `(labels, dim)`; None without points.
+        lexicon: the words that can count; None without words.
+        rates: the share of pool texts that have each word among their marks, `(width,)`; None without words.
+        examples: public texts that a language model is shown.
+        drafts: public drafts of each label; empty if no model wrote any.
+        model: sha256 of the weights of the model that wrote the drafts; empty without drafts.
+    """
+
+    pool: PublicPool
+    centre: Floats | None
+    lexicon: Lexicon | None
+    rates: Floats | None
+    examples: tuple[Record, ...] = ()
+    drafts: tuple[tuple[str, ...], ...] = ()
+    model: str = ""
+
+    @property
+    def reader(self) -> PublicReader:
+        """What reads a text."""
+        return PublicReader(self.pool.space, self.lexicon)
+
+    @property
+    def digests(self) -> dict[str, str]:
+        """Digests of the pool's texts, the space, the list of words, the examples, the drafts, and the model."""
+        found = self.pool.digests
+        if self.pool.topics is not None:
+            found["topics"] = hashlib.sha256(self.pool.topics.centres.tobytes()).hexdigest()
+        if self.lexicon is not None:
+            found["words"] = self.lexicon.digest
+            found["examples"] = records_digest(self.examples)
+        if self.model:
+            found["drafts"] = records_digest(Record("", text) for each in self.drafts for text in each)
+            found["model"] = self.model
+        return found
+
+    def stored(self) -> tuple[dict[str, Json], Arrays]:
+        """Return everything as JSON-able data and arrays."""
+        described: dict[str, Json] = {"model": self.model}
+        arrays: Arrays = {"pool.texts": _packed(self.pool.texts), "pool.points": self.pool.points.astype(np.float32)}
+        described["examples"] = [[each.text, each.label] for each in self.examples]
+        described["drafts"] = [list(each) for each in self.drafts]
+        if (space := self.pool.space) is not None:
+            described["space"] = {"least": space.least, "compared": space.compared}
+            for name in ("directions", "middle", "anchors"):
+                arrays[f"space.{name}"] = getattr(space, name)
+            for reader in space.readers:
+                _store_reader(reader, described, arrays)
+        if (topics := self.pool.topics) is not None:
+            described["topics"] = [[list(words), list(texts)] for words, texts in topics.described]
+            arrays |= {"topics.centres": topics.centres, "topics.of_pool": topics.of_pool}
+        if self.centre is not None:
+            arrays["centre"] = self.centre
+        if self.lexicon is not None and self.rates is not None:
+            arrays |= {"words": _packed(self.lexicon.words), "words.rates": self.rates}
+        return described, arrays
+
+    @classmethod
+    def of_stored(
+        cls, described: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], *, encoder: str, marks: int
+    ) -> Self:
+        """Return what `stored` returned. KeyError, ValueError, TypeError: these are other data."""
+        texts, points = _unpacked(arrays["pool.texts"]), np.asarray(arrays["pool.points"], np.float64)
+        space = topics = lexicon = rates = None
+        if "space" in described:
+            ways, middle, anchors = (
+                np.asarray(arrays[f"space.{name}"], np.float64) for name in ("directions", "middle", "anchors")
+            )
+            readers, own = _readers(encoder, described, arrays), described["space"]
+            space = PublicSpace(readers, ways, middle, anchors, float(own["least"]), int(own["compared"]))
+        if "topics" in described:
+            named = tuple((tuple(words), tuple(near)) for words, near in described["topics"])
+            centres, of_pool = np.asarray(arrays["topics.centres"], np.float64), np.asarray(arrays["topics.of_pool"])
+            topics = TopicMap(centres, named, of_pool)
+        if "words" in arrays:
+            lexicon, rates = Lexicon(_unpacked(arrays["words"]), marks), np.asarray(arrays["words.rates"], np.float64)
+        centre = np.asarray(arrays["centre"], np.float64) if "centre" in arrays else None
+        examples = tuple(Record(str(i), text, label) for i, (text, label) in enumerate(described["examples"]))
+        drafts = tuple(map(tuple, described["drafts"]))
+        pool = PublicPool(texts, space, points, topics)
+        return cls(pool, centre, lexicon, rates, examples, drafts, str(described["model"]))
+
+
+def _store_reader(reader: Embedder, described: dict[str, Json], arrays: Arrays) -> None:
+    if isinstance(reader, DistilledEncoder):
+        described["distilled"] = {"max_tokens": reader.max_tokens, "teacher": reader.teacher}
+        arrays |= {"distilled.words": _packed(reader.words), "distilled.rarity": reader.rarity}
+        arrays |= {"distilled.weights": reader.weights.astype(np.float16), "distilled.offset": reader.offset}
+    elif isinstance(reader, TfidfSvd):
+        arrays |= {"tfidf.words": _packed(reader.words), "tfidf.rarity": reader.rarity}
+        arrays["tfidf.components"] = reader.components.astype(np.float16)
+
+
+def _readers(encoder: str, described: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> tuple[Embedder, ...]:
+    first: Embedder
+    if "distilled" in described:
+        rarity, weights, offset = (
+            np.asarray(arrays[f"distilled.{name}"], np.float32) for name in ("rarity", "weights", "offset")
+        )
+        first = DistilledEncoder(
+            _unpacked(arrays["distilled.words"]), rarity, weights, offset, **described["distilled"]
+        )
+    else:
+        first = load_encoder(encoder)
+    if "tfidf.words" not in arrays:
+        return (first,)
+    rare, components = (np.asarray(arrays[f"tfidf.{name}"], np.float64) for name in ("rarity", "components"))
+    return first, tfidf_svd(_unpacked(arrays["tfidf.words"]), rare, components)
+
+
+def _packed(texts: Iterable[str]) -> NDArray[np.uint8]:
+    """Return texts as compressed bytes."""
+    data = json.dumps(list(texts)).encode()  # ASCII: also texts that UTF-8 cannot hold
+    return np.frombuffer(zlib.compress(data, _LEVEL), np.uint8)
+
+
+def _unpacked(data: NDArray[Any]) -> tuple[str, ...]:
+    reader = zlib.decompressobj()
+    try:
+        whole = reader.decompress(data.tobytes(), _MOST_TEXT)
+    except zlib.error:
+        raise DataError("The texts in a summary are damaged.") from None
+    return tuple(json.loads(whole))

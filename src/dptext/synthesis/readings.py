@@ -1,0 +1,92 @@
+"""What is read of a private corpus: for each record its label, its point, its marks and its author.
+
+Each is a public function of the record alone, so that one more record changes the reading of no other.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+
+from dptext.synthesis.lexicon import Lexicon
+from dptext.synthesis.space import PublicSpace, says_something
+from dptext.text.batches import Batch
+from dptext.text.labels import matched
+from dptext.types import Floats, Integers
+
+#: Reads the private corpus from its beginning, in batches. It may be called more than once.
+Corpus = Callable[[], Generator[Batch, None, None]]
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Reading:
+    """Private records that count: index of the label (0 without labels), point, unlike, marks, author.
+
+    `labels` is `(n,)`; `points` is `(n, dim)`; `unlike` is `(n,)`, 1 if a text is unlike the pool; `marks` is
+    `(n, most)`, by `Lexicon.marks`. Without a space `dim` is 0, and without a lexicon `most` is 0.
+    """
+
+    labels: Integers
+    points: Floats
+    unlike: Floats
+    marks: Integers
+    authors: list[str | None]
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class PublicReader:
+    """What reads a text: a space for its point, and a lexicon for its marks; None for what is not read."""
+
+    space: PublicSpace | None = None
+    lexicon: Lexicon | None = None
+
+    def read(self, labels: Integers, texts: Sequence[str], authors: list[str | None]) -> Reading:
+        """Return the reading of texts with these labels and authors."""
+        points, unlike = np.zeros((len(texts), 0)), np.zeros(len(texts))
+        if self.space is not None:
+            features = self.space.features(texts)
+            points, unlike = self.space.placed(features), self.space.unlike(features)
+        marks = np.zeros((len(texts), 0), np.int64) if self.lexicon is None else self.lexicon.marks(texts)
+        return Reading(labels, points, unlike, marks, authors)
+
+    def rounding(self, texts: Sequence[str]) -> str:
+        """Return the sha256 of the points and marks of public texts on this computer."""
+        found = self.read(np.zeros(len(texts), np.int64), texts, [None] * len(texts))
+        return hashlib.sha256(found.points.tobytes() + found.marks.tobytes()).hexdigest()
+
+
+@runtime_checkable
+class ReadsItself(Protocol):
+    """A corpus that yields its own readings, which are computed elsewhere."""
+
+    def readings(self, reader: PublicReader, labels: Sequence[str]) -> Iterator[Reading]:
+        """Yield the readings, as the function `readings` does."""
+
+
+def readings(corpus: Corpus, reader: PublicReader, labels: Sequence[str]) -> Iterator[Reading]:
+    """Yield the private records that count, in batches. A corpus that `ReadsItself` yields them in any order."""
+    if isinstance(corpus, ReadsItself):
+        yield from corpus.readings(reader, labels)
+        return
+    for known, texts, authors in units_of(corpus, labels):
+        yield reader.read(known, texts, authors)
+
+
+def units_of(corpus: Corpus, labels: Sequence[str]) -> Iterator[tuple[Integers, list[str], list[str | None]]]:
+    """Yield index of the label (0 without labels), text and author of private records, in batches.
+
+    A record without text, or without one of the labels, adds nothing and is left out.
+    """
+    number = {label: i for i, label in enumerate(labels)}
+    with closing(corpus()) as batches:
+        for batch in batches:
+            known = [number.get(name or "", -1) if number else 0 for name in matched(batch.labels, labels)]
+            rows = [i for i, text in enumerate(batch.texts) if known[i] >= 0 and says_something(text)]
+            if rows:
+                places = np.array([known[i] for i in rows], np.int64)
+                yield places, [batch.texts[i] for i in rows], [batch.authors[i] for i in rows]

@@ -1,0 +1,388 @@
+"""The private summary: what a corpus says, measured once, with noise. Every use of it afterwards is free.
+
+`SummarySpec` has the public settings, `FittedSummary` what is public besides, and `Summary` the noisy numbers with all
+that is public, so that a writer needs nothing else.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, Final, Literal, Self
+
+import numpy as np
+
+from dptext import _validate
+from dptext.embeddings.distilled import common_words
+from dptext.errors import ConfigError, DataError, MissingExtraError
+from dptext.frozen import Frozen
+from dptext.language.reading import MODEL_IS_PUBLIC, SMOLLM2, load_language_model
+from dptext.mechanism import settings
+from dptext.sampling.randomness import seeded
+from dptext.synthesis.agreement import Known
+from dptext.synthesis.blocks import COUNTS, POINTS, TOPICS, UNLIKE, WORDS, Layout
+from dptext.synthesis.labelling import prior_means
+from dptext.synthesis.lexicon import fit_lexicon, mark_rates
+from dptext.synthesis.measuring import Measure
+from dptext.synthesis.pool import PublicPool, fit_pool, pool_texts
+from dptext.synthesis.public import Public
+from dptext.synthesis.readings import Corpus
+from dptext.synthesis.report import CorpusFit, LabelWords, Topics
+from dptext.synthesis.space import UNLIKE as USUAL
+from dptext.synthesis.space import says_something
+from dptext.synthesis.spec import CorpusSpec, Synthetic
+from dptext.synthesis.sums import Draws
+from dptext.synthesis.writer import Writer, examples_of
+from dptext.text.reading import as_records
+from dptext.text.records import Record
+from dptext.types import Json
+
+#: The share of rho for the number of texts that are unlike the pool.
+FIT_SHARE: Final = 0.01
+#: How the rest of rho is shared among the blocks that are measured, unless a setting says otherwise.
+WEIGHTS: Final[Mapping[str, float]] = {POINTS: 4.0, COUNTS: 1.0, TOPICS: 0.5, WORDS: 4.0}
+_TOPICS_WITHOUT_POINTS: Final = 4.0
+_DIMS: Final = (64, 128, 256)
+# Largest squared length of the noise of a class mean, divided by classes - 1 (class means differ in classes - 1
+# directions). A space with more than the fewest directions must stay within this bound.
+_NOISY: Final = 6.5e-4
+_TEXTS_A_DIRECTION: Final = 8  # at least, of the pool: its covariance is estimated
+_TOPIC_DIMS: Final = 64
+_FORMAT: Final = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SummarySpec(CorpusSpec):
+    """Settings of a summary: what is measured, and at what noise.
+
+    Use:
+        Take it to measure a corpus once, and to write any number of corpora from it afterwards.
+        Set first: labels, epsilon, about, marks (words) and topics.
+
+    Guarantee:
+        Every unit adds one vector of length at most 1. A document adds its count, its point in the row of its label, one
+        number for each of its `marks`, one for its nearest topic, and one if it is unlike the pool. All documents of an
+        author are added up and scaled by one factor. The sum has discrete Gaussian noise. Everything else reads the
+        noisy sum and public text alone.
+
+    Attributes:
+        names: meanings of the labels, one text for each, in their order; empty takes the labels as they are.
+        points: whether points are measured; only with labels.
+        dim: directions of the space; 0 chooses 64 to 256 by `about`, labels and noise. A small pool has fewer.
+        marks: largest number of different words of a text that count; 0 measures no words.
+        vocabulary: largest number of words that can count.
+        model: the language model that writes public drafts, if words are measured and it is installed.
+        drafts: number of public drafts for each label.
+        tokens: largest number of tokens of a draft.
+        examples: number of public texts that the model is shown.
+        count_share, point_share, topic_share, word_share: shares of rho; 0 takes the default.
+    """
+
+    writes: ClassVar[bool] = False
+    suffix: ClassVar[str] = ".summary"
+
+    names: tuple[str, ...] = ()
+    points: bool = True
+    dim: int = 0
+    marks: int = 0
+    vocabulary: int = 20_000
+    model: str = SMOLLM2
+    drafts: int = 48
+    tokens: int = 24
+    examples: int = 6
+    count_share: float = 0.0
+    point_share: float = 0.0
+    topic_share: float = 0.0
+    word_share: float = 0.0
+    kind: Literal["summary"] = field(default="summary", init=False)
+
+    def __post_init__(self) -> None:
+        if self.names and len(self.names) != max(1, len(self.labels)):
+            wanted, found = max(1, len(self.labels)), len(self.names)
+            raise ConfigError(f"Expected {wanted} names, one for each label, found {found}.")
+        _validate.count(vocabulary=self.vocabulary, tokens=self.tokens)
+        _validate.not_negative(dim=self.dim, marks=self.marks, drafts=self.drafts, examples=self.examples)
+        for name, share in self._given.items():
+            _validate.within(0.0, 0.98, **{f"{name[:-1]}_share": share})
+        CorpusSpec.__post_init__(self)
+        if not (self.labels or self.topics or self.marks):
+            raise ConfigError("Expected labels, topics or words to measure, found none: --labels a,b or --with topics.")
+        idle = [name for name, share in self._given.items() if share and name not in self.blocks]
+        if idle:
+            raise ConfigError(f"Expected no share of rho for {', '.join(idle)}: that is not measured.")
+        if not math.isclose(total := sum(self.block_shares.values()), 1.0):
+            raise ConfigError(f"Expected shares of rho that add up to at most {1 - FIT_SHARE}, found {total:.3g}.")
+
+    @property
+    def blocks(self) -> tuple[str, ...]:
+        """The names of the blocks that are measured."""
+        measured = {POINTS: self.points and bool(self.labels), TOPICS: self.topics > 0, WORDS: self.marks > 0}
+        found = [name for name, there in measured.items() if there]
+        return (COUNTS, *found, *((UNLIKE,) if self.reads_points else ()))
+
+    @property
+    def reads_points(self) -> bool:
+        """Whether texts get points, in a space that an encoder reads."""
+        return self.topics > 0 or (self.points and bool(self.labels))
+
+    @property
+    def _given(self) -> dict[str, float]:
+        return {POINTS: self.point_share, COUNTS: self.count_share, TOPICS: self.topic_share, WORDS: self.word_share}
+
+    @property
+    def block_shares(self) -> dict[str, float]:
+        """The share of rho of each block. Shares that no setting names divide what is left by `WEIGHTS`."""
+        given = {name: share for name, share in self._given.items() if share}
+        free = {name: WEIGHTS[name] for name in self.blocks if name not in given and name != UNLIKE}
+        if TOPICS in free and POINTS not in self.blocks:
+            free[TOPICS] = _TOPICS_WITHOUT_POINTS
+        own = {UNLIKE: FIT_SHARE} if UNLIKE in self.blocks else {}
+        left = 1.0 - sum(own.values()) - sum(given.values())
+        if left < 0 or (free and left <= 0):
+            raise ConfigError(f"Expected shares of rho that leave some for {', '.join(free) or 'the fit of the pool'}.")
+        whole = sum(free.values())
+        return {**own, **given, **{name: left * weight / whole for name, weight in free.items()}}
+
+    @property
+    def assumed(self) -> tuple[str, ...]:
+        """The assumptions; also that the language model is public, if it writes drafts."""
+        return (*self.assumptions, *((MODEL_IS_PUBLIC,) if self.marks and self.drafts else ()))
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """The meanings of the labels; of all texts "text" without labels."""
+        return self.names or self.labels or ("text",)
+
+    def directions(self, scale: float) -> int:
+        """Return the number of directions of the space. `scale` is the noise of a point's coordinate."""
+        if self.dim:
+            return self.dim
+        if POINTS not in self.blocks:
+            return _TOPIC_DIMS
+        most, noise = _NOISY * (len(self.labels) - 1), scale * len(self.labels) / self.about
+        return max((dim for dim in _DIMS if dim * noise**2 <= most), default=_DIMS[0])
+
+    def layout(self, *, dim: int, width: int, share: float = 1.0) -> Layout:
+        """Return the blocks for points of `dim` coordinates and a list of `width` words."""
+        widths = {POINTS: dim, COUNTS: 1, TOPICS: self.topics, WORDS: width, UNLIKE: 1}
+        measured = {name: widths[name] for name in self.blocks}
+        rows = max(1, len(self.labels))
+        return Layout.of(measured, self.block_shares, self.noise(share), rows=rows, marks=self.marks)
+
+    def fit(self, *, public: Iterable[Record], seed: int | None = None) -> FittedSummary:
+        """Read the pool. Labels of the pool serve as examples alone; a text that occurs twice counts once."""
+        records = [record for record in as_records(public) if says_something(record.text)]
+        texts = pool_texts(records)
+        examples, drafts, digest = self._drafted(records, seed or 0)
+        own = [text for each in drafts for text in each]
+        pool, features = PublicPool(texts, None, np.zeros((len(texts), 0)), None), None
+        if self.reads_points:
+            scale = self.noise().scale / self.layout(dim=1, width=1).blocks[0].part
+            dim = min(self.directions(scale), max(4, len(texts) // _TEXTS_A_DIRECTION))
+            pool, features = fit_pool(texts, self, dim=dim, drafts=own, seed=seed)
+        centre = None
+        if features is not None and pool.space is not None and POINTS in self.blocks:
+            names = np.asarray(pool.space.encoder.embed(list(self.shown)), np.float64)
+            likeness = features[:, : pool.space.encoder.dim] @ names.T
+            centre = prior_means(pool.points, likeness - likeness.mean(axis=0))
+        lexicon = rates = None
+        if self.marks:
+            lexicon = fit_lexicon([*texts, *own], more=_more_words(self.encoder), size=self.vocabulary, most=self.marks)
+            rates = mark_rates(lexicon, texts)
+        return FittedSummary(self, Public(pool, centre, lexicon, rates, examples, drafts, digest))
+
+    def _drafted(
+        self, records: Sequence[Record], seed: int
+    ) -> tuple[tuple[Record, ...], tuple[tuple[str, ...], ...], str]:
+        """Return examples, the public drafts of each label, and the digest of the model that wrote them."""
+        if not self.marks:
+            return (), (), ""
+        examples = examples_of(records, self.examples, seed)
+        if not self.drafts:
+            return examples, (), ""
+        try:
+            model = load_language_model(self.model)
+        except MissingExtraError:
+            if self.model == SMOLLM2:  # the default model is optional: words of the pool are then counted alone
+                return examples, (), ""
+            raise
+        writer = Writer.of(model, self.shown, self.labels, examples, tokens=self.tokens, temperature=0.7, options=512)
+        none, source = np.zeros(model.size), seeded(seed)
+        found = [writer.shifted(label, self.drafts, none, source)[0] for label in range(len(self.shown))]
+        return examples, tuple(tuple(writer.readable(each)) for each in found), model.digest
+
+    @classmethod
+    def tiny(cls) -> tuple[Self, ...]:
+        """Settings by document with all blocks, by author, without points, and without labels."""
+        labels = ("health", "travel", "money", "leisure")
+        small = cls(
+            labels=labels, encoder="glove", words=8, dim=8, about=200, topics=4, marks=3, vocabulary=60, drafts=0
+        )
+        return (
+            small,
+            replace(small, words=0, unit="author", relation="replace_one"),
+            replace(small, points=False, topics=0),
+            replace(small, labels=(), words=0, marks=0, unit="author"),
+        )
+
+
+def _spec_of(values: Mapping[str, Json]) -> SummarySpec:
+    """Return the settings that `settings` described."""
+    given = {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
+    if given.pop("kind") != "summary":
+        raise ValueError("Expected the settings of a summary.")
+    return SummarySpec(**given)  # type: ignore[arg-type]
+
+
+def _more_words(encoder: str) -> list[str]:
+    """Words of the language beside those of public texts; none if the package with the list is absent."""
+    try:
+        return common_words() if encoder != "glove" else []
+    except MissingExtraError:
+        return []
+
+
+class FittedSummary(Frozen):
+    """A `SummarySpec` with what is public."""
+
+    __slots__ = ("public", "spec")
+
+    def __init__(self, spec: SummarySpec, public: Public) -> None:
+        self.spec, self.public = spec, public
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.spec!r})"
+
+    @property
+    def pool(self) -> PublicPool:
+        """The pool."""
+        return self.public.pool
+
+    @property
+    def digests(self) -> Mapping[str, str]:
+        """Digests of everything public that is fitted."""
+        return self.public.digests
+
+    def synthesize(self, corpus: Corpus, draws: Draws) -> Synthetic:
+        """Measure the corpus; no text leaves, and `data` is the summary as a file."""
+        found = self.measure(corpus, draws)
+        report = found.report
+        return Synthetic((), (), report, report.sentences(), found.to_bytes())
+
+    def rehearse(self, nothing: Corpus) -> None:
+        """Measure an empty corpus with fixed randomness."""
+        self.synthesize(nothing, Draws(seeded(0)))
+
+    def measure(self, corpus: Corpus, draws: Draws, share: float = 1.0) -> Summary:
+        """Return the summary of a corpus: one pass, one sum, one noise at this share of rho."""
+        spec, public = self.spec, self.public
+        space, width = public.pool.space, 0 if public.lexicon is None else len(public.lexicon)
+        layout = spec.layout(dim=0 if space is None else space.dim, width=width, share=share)
+        measure = Measure(
+            layout, public.reader, public.pool.topics, spec.labels, spec.unit == "author", spec.noise(share)
+        )
+        return Summary(spec, public, measure.of(corpus, draws))
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Summary:
+    """Noisy numbers of a corpus, with all that is public.
+
+    Attributes:
+        spec: the settings.
+        public: what is public.
+        known: noisy numbers of each block, `(labels or 1, width)`, and their deviation, by the names of blocks.
+        releases: digests of the releases that are added up; empty if the summary is one release.
+    """
+
+    spec: SummarySpec
+    public: Public
+    known: Mapping[str, Known]
+    releases: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"Summary({', '.join(self.known)})"
+
+    @property
+    def counts(self) -> Known:
+        """Noisy numbers of units by label, `(labels or 1,)`."""
+        known = self.known[COUNTS]
+        return Known(known.numbers[:, 0], known.deviation)
+
+    @property
+    def fit(self) -> CorpusFit | None:
+        """The fit of the pool; None if texts have no points."""
+        if UNLIKE not in self.known or self.public.pool.space is None:
+            return None
+        unlike, counts = self.known[UNLIKE], self.counts
+        return CorpusFit.of(
+            float(unlike.numbers[0, 0]), unlike.deviation, float(counts.numbers.sum()),
+            counts.deviation * math.sqrt(len(counts.numbers)), usual=USUAL, compared=self.public.pool.space.compared,
+        )  # fmt: skip
+
+    @property
+    def report(self) -> Topics:
+        """Noisy numbers by label and topic, and words by label."""
+        spec, topics, counts = self.spec, self.public.pool.topics, self.counts
+        own = (counts.numbers, counts.deviation)
+        if topics is None:
+            found = Topics.of(spec.labels, counts.numbers[:, None], counts.deviation, (), spec.unit, self.fit)
+        else:
+            cells = self.known[TOPICS]
+            found = Topics.of(spec.labels, cells.numbers, cells.deviation, topics.described, spec.unit, self.fit, own)
+        return replace(found, names=spec.names, words=self._words())
+
+    @property
+    def digest(self) -> str:
+        """The name of the release: sha256 of its noisy numbers."""
+        found = hashlib.sha256()
+        for name in sorted(self.known):
+            found.update(name.encode() + self.known[name].numbers.tobytes())
+        return found.hexdigest()
+
+    def to_bytes(self) -> bytes:
+        """Return the summary as the bytes of a safetensors file, which `of_bytes` reads."""
+        from safetensors.numpy import save  # noqa: PLC0415 (slow to load)
+
+        described, arrays = self.public.stored()
+        deviations = {name: known.deviation for name, known in self.known.items()}
+        head = {"format": _FORMAT, "settings": settings(self.spec), "deviations": deviations}
+        written = json.dumps({**head, "releases": list(self.releases), "public": described})
+        arrays |= {f"numbers.{name}": known.numbers for name, known in self.known.items()}
+        arrays["described"] = np.frombuffer(written.encode(), np.uint8)
+        return bytes(save({name: np.ascontiguousarray(arrays[name]) for name in sorted(arrays)}))
+
+    @classmethod
+    def of_bytes(cls, data: bytes) -> Self:
+        """Return the summary that `to_bytes` wrote. DataError: these are other bytes."""
+        from safetensors import SafetensorError  # noqa: PLC0415 (slow to load)
+        from safetensors.numpy import load  # noqa: PLC0415
+
+        try:
+            arrays = load(data)
+            head = json.loads(arrays["described"].tobytes())
+            if head["format"] != _FORMAT:
+                raise DataError(
+                    f"Expected a summary of format {_FORMAT}, found {head['format']!r}: another dptext wrote it."
+                )
+            spec = _spec_of(head["settings"])
+            public = Public.of_stored(head["public"], arrays, encoder=spec.encoder, marks=spec.marks)
+            known = {
+                name: Known(np.asarray(arrays[f"numbers.{name}"], np.float64), float(deviation))
+                for name, deviation in head["deviations"].items()
+            }
+            return cls(spec, public, known, tuple(map(str, head["releases"])))
+        except (SafetensorError, KeyError, TypeError, ValueError, AttributeError):
+            raise DataError("This is not a summary that dptext wrote.") from None
+
+    def _words(self) -> LabelWords | None:
+        """Return the words that each label has more often than the pool, by more than chance explains."""
+        lexicon, rates = self.public.lexicon, self.public.rates
+        if lexicon is None or rates is None:
+            return None
+        known = self.known[WORDS]
+        units = np.maximum(self.counts.numbers, self.counts.deviation)
+        return LabelWords.of(lexicon.words, known, known.numbers - units[:, None] * rates)
