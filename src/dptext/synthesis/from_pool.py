@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 
@@ -28,7 +29,7 @@ from dptext.synthesis.spec import Synthetic
 from dptext.synthesis.summary import Summary
 from dptext.types import Floats, Integers
 
-_MOST: float = 0.9  # of the pool leaves at most, where no size is given
+_MOST: Final = 0.9  # of the pool leaves at most, where no size is given
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,14 +46,14 @@ class FromPool:
 
     def write(self, summary: Summary, source: Randomness) -> Synthetic:
         """Return texts of the pool. `source` is for their order. ConfigError: neither points nor topics are there."""
-        texts, labels = summary.public.pool.texts, summary.spec.labels
         if POINTS in summary.known:
             return self._labelled(summary, source)
         if TOPICS in summary.known:
             return self._by_topic(summary, source)
-        measured = "points of labelled texts, or topics"
-        raise ConfigError(f"Expected a summary of {measured}, to choose among {len(texts):,} public texts, found "
-                          f"{', '.join(summary.known)}{' by label' if labels else ''}: measure --with topics.")  # fmt: skip
+        raise ConfigError(
+            "Expected a summary of topics, or of points of labelled texts, to choose public texts by, found "
+            f"{', '.join(summary.known)}: measure --with topics."
+        )
 
     def _most(self, summary: Summary) -> int:
         there = len(summary.public.pool.texts)

@@ -19,10 +19,15 @@ from dptext.text.tokens import words_of
 from dptext.types import Floats, Integers
 
 _MOST_READ: Final = 4_096  # the first words of a text, which are read
-#: English words that say nothing of a subject: articles, pronouns, prepositions, conjunctions, forms of auxiliary verbs.
-FUNCTION_WORDS: Final = frozenset(
-    ["a", "an", "the", "this", "that", "these", "those", "i", "me", "my", "mine", "we", "us", "our", "ours", "you", "your", "yours", "he", "him", "his", "she", "her", "hers", "it", "its", "they", "them", "their", "theirs", "who", "whom", "whose", "which", "what", "of", "to", "in", "on", "at", "by", "for", "from", "with", "without", "into", "onto", "as", "than", "and", "or", "but", "nor", "so", "if", "then", "because", "while", "be", "am", "is", "are", "was", "were", "been", "being", "do", "does", "did", "done", "doing", "have", "has", "had", "having", "will", "would", "shall", "should", "can", "could", "may", "might", "must", "not", "no", "yes", "there", "here", "when", "where", "why", "how", "all", "any", "both", "each", "some", "such", "too", "very", "just", "also", "only", "own", "same", "more", "most", "other", "up", "down", "out", "off", "over", "under", "again", "further", "once", "about", "between", "through"]
-)
+_FUNCTION: Final = """
+a an the this that these those i me my mine we us our ours you your yours he him his she her hers it its they them their
+theirs who whom whose which what of to in on at by for from with without into onto as than and or but nor so if then
+because while be am is are was were been being do does did done doing have has had having will would shall should can
+could may might must not no yes there here when where why how all any both each some such too very just also only own
+same more most other up down out off over under again further once about between through
+"""
+#: English words that say nothing of a subject: articles, pronouns, prepositions, conjunctions, auxiliary verbs.
+FUNCTION_WORDS: Final = frozenset(_FUNCTION.split())
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

@@ -63,10 +63,10 @@ class SummarySpec(CorpusSpec):
         Set first: labels, epsilon, about, marks (words) and topics.
 
     Guarantee:
-        Every unit adds one vector of length at most 1. A document adds its count, its point in the row of its label, one
-        number for each of its `marks`, one for its nearest topic, and one if it is unlike the pool. All documents of an
-        author are added up and scaled by one factor. The sum has discrete Gaussian noise. Everything else reads the
-        noisy sum and public text alone.
+        Every unit adds one vector of length at most 1. A document adds its count, its point in the row of its label,
+        one number for each of its `marks`, one for its nearest topic, and one if it is unlike the pool. All documents
+        of an author are added up and scaled by one factor. The sum has discrete Gaussian noise. Everything else reads
+        the noisy sum and public text alone.
 
     Attributes:
         names: meanings of the labels, one text for each, in their order; empty takes the labels as they are.

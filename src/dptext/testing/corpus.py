@@ -187,7 +187,7 @@ class CorpusCase:
 
 
 def _reach(noise: Noise, relation: Relation) -> float:
-    """Return how far a unit may move a sum. Two vectors of length `STEPS` are nearer if replacing is what is promised."""
+    """Return how far a unit may move a sum, in steps."""
     if relation is Relation.ADD_OR_REMOVE_ONE:
         return STEPS
     return (math.sqrt(2) if noise.relation is Relation.REPLACE_ONE else 2) * STEPS
