@@ -61,7 +61,10 @@ class FromPool:
 
     def _labelled(self, summary: Summary, source: Randomness) -> Synthetic:
         spec, pool, counts = summary.spec, summary.public.pool, summary.counts
-        scores, sizes, means = labelled(summary, pool.points, prior=self.prior)
+        scores, found, means = labelled(summary, pool.points, prior=self.prior)
+        sizes = summary.shares(found) * found.sum()
+        if summary.wanted:  # the noisy shares are the prior of a label no more
+            scores = scores + np.log(np.maximum(sizes, 1e-9) / found)
         if pool.topics is not None:
             cells = summary.known[TOPICS]
             spread = cells.deviation * math.sqrt(len(spec.labels))
@@ -69,7 +72,7 @@ class FromPool:
         most = self._most(summary)
         size = self.size or fitting_size(scores, sizes, most)
         rows, label = chosen(scores, sizes, size)
-        blurred = summary.known[POINTS].deviation / sizes * math.sqrt(means.shape[1])
+        blurred = summary.known[POINTS].deviation / found * math.sqrt(means.shape[1])
         there = pool_counts(scores), pool_mix(scores, sizes, blurred) * len(scores)
         leaving = np.bincount(label, minlength=len(counts.numbers))
         report = replace(summary.report, shortage=shortage(spec.labels, sizes, there, leaving, most))
