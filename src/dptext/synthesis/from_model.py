@@ -24,7 +24,7 @@ from dptext.language.reading import SMOLLM2, LanguageModel, load_language_model
 from dptext.sampling.discrete import uniform_below
 from dptext.sampling.randomness import Randomness, seeded
 from dptext.synthesis.blocks import POINTS, WORDS
-from dptext.synthesis.from_pool import labelled
+from dptext.synthesis.judging import believed, judged
 from dptext.synthesis.lexicon import Lexicon
 from dptext.synthesis.pool import apportioned, shuffled
 from dptext.synthesis.spec import MIX, Synthetic
@@ -33,10 +33,8 @@ from dptext.synthesis.writer import Writer
 from dptext.text.records import Record
 from dptext.types import Floats, Integers
 
-_GRID: Final = np.linspace(-4.0, 8.0, 61)  # possible shifts of the logarithm of a word's rate
 _LEAST_RATE: Final = 1e-6
 _USUAL: Final = 2.0  # pseudo-count: as if this many more drafts had each word, as a mark
-_PRIOR: Final = 0.3  # of the Laplace prior of the logarithm of a rate: larger believes less
 _STEP: Final = 0.7  # factor of each update of a shift after the first
 _LARGEST: Final = 10.0  # bound on the size of a shift
 _FEWEST: Final = 0.02  # a token keeps at least this part of its expected number
@@ -128,7 +126,7 @@ class FromModel:
         if POINTS not in summary.known or space is None or not flat:
             return [list(own[:n]) for own, n in zip(texts, wanted, strict=True)], None
         own = np.repeat(np.arange(len(texts)), list(map(len, texts)))
-        scores, sizes, _ = labelled(summary, space.points(flat))
+        scores, sizes, _ = judged(summary, flat, space.points(flat))
         scores = scores - np.log(sizes / sizes.sum())  # each label is as likely as any other: sizes are met by `wanted`
         mine = scores[np.arange(len(flat)), own] - np.logaddexp.reduce(scores, axis=1)
         kept = []
@@ -248,19 +246,6 @@ class Spellings:
         gained = np.bincount(self.tokens, (more[self.words] * part)[owner], minlength=len(expected))
         usual = np.maximum(expected, _LEAST_RATE)
         return np.asarray(np.clip(np.log(np.maximum(usual + gained, _FEWEST * usual) / usual), -2.0, 3.0))
-
-
-def believed(numbers: Floats, units: float, rates: Floats, deviation: float) -> Floats:
-    """Return the rates of words `(width,)` that noisy numbers and public rates make likely.
-
-    They are e to the posterior mean of the logarithm. ln(rate / public rate) has a Laplace prior. The most likely rate
-    would be the public one for all words but those far beyond the noise: on a public split this left most of what the
-    numbers say unused (decision 23).
-    """
-    options = np.minimum(rates[:, None] * np.exp(_GRID), 1.0)
-    likely = -np.square((numbers[:, None] - units * options) / deviation) / 2 - _PRIOR * np.abs(_GRID)
-    weights = np.exp(likely - likely.max(axis=1, keepdims=True))
-    return np.asarray(np.exp((weights * np.log(options)).sum(axis=1) / weights.sum(axis=1)))
 
 
 class _Desk:

@@ -112,10 +112,10 @@ def _part(share: float, about: str = "") -> str:
 
 @dataclass(frozen=True, slots=True)
 class LabelWords:
-    """The words that each label has more often than the pool.
+    """The words that each label has more often than public text.
 
     Attributes:
-        words: word, noisy number of units that have it among their marks, and expected number by the pool, for at most
+        words: word, noisy number of units that have it among their marks, and expected number by public text, for at most
             `_NAMED_WORDS` words of each label, those first that exceed the expected number most.
         margin: half of the 95% interval of each number.
     """
@@ -293,8 +293,8 @@ class Topics:
             if own
         ]
         if not each:
-            return "No word is more frequent than in the pool by more than the noise."
-        return f"Words more frequent than in the pool: {'; '.join(each[:_NAMED])}."
+            return "No word is more frequent than in public text by more than the noise."
+        return f"Words more frequent than in public text: {'; '.join(each[:_NAMED])}."
 
 
 def _largest(names: Sequence[str], found: Estimated) -> list[tuple[str, float]]:

@@ -208,7 +208,7 @@ class SummarySpec(CorpusSpec):
         lexicon = rates = None
         if self.marks:
             lexicon = fit_lexicon([*texts, *own], more=_more_words(self.encoder), size=self.vocabulary, most=self.marks)
-            rates = mark_rates(lexicon, texts)
+            rates = mark_rates(lexicon, texts, drafts, max(1, len(self.labels)))
         return FittedSummary(self, Public(pool, centre, lexicon, rates, examples, drafts, digest))
 
     def _drafted(
@@ -463,7 +463,7 @@ class Summary:
         }
 
     def _words(self) -> LabelWords | None:
-        """Return the words that each label has more often than the pool, by more than chance explains."""
+        """Return the words that each label has more often than public text, by more than chance explains."""
         lexicon, rates = self.public.lexicon, self.public.rates
         if lexicon is None or rates is None:
             return None
