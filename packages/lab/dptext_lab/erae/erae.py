@@ -27,7 +27,7 @@ from dptext.mechanisms.bases import Lazy, OneUnit, OnModel, bisected, check_choi
 from dptext.privacy import accounting
 from dptext.privacy.events import ExponentialEvent, TopKEvent, TwoSetEvent
 from dptext.privacy.guarantee import Unit, format_epsilon
-from dptext.sampling.exponential import ClippedExponential, TwoSet
+from dptext.sampling.exponential import ClippedExponential
 from dptext.sampling.hub import LARGEST_HUB_EPSILON, Hub
 from dptext.sampling.randomness import Randomness
 from dptext.sampling.top_k import TopKRandomizedResponse
@@ -35,6 +35,7 @@ from dptext.text.batches import Batch, Releases
 from dptext.text.reading import as_records
 from dptext.text.records import Record
 from dptext.types import Floats, Int32s, Integers
+from dptext_lab.erae.two_set import TwoSet
 
 if TYPE_CHECKING:
     from dptext_lab.erae import net
