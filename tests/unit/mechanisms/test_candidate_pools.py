@@ -12,7 +12,6 @@ import pytest
 
 pytest.importorskip("torch")
 
-from dptext.embeddings.embedder import PUBLIC_AUTOENCODER, RANKED_IN_BATCHES
 from dptext.errors import ConfigError, DataError
 from dptext.mechanisms.candidates.candidates import Candidates, CandidatesMechanism
 from dptext.privacy.guarantee import PUBLIC_CANDIDATES
@@ -23,6 +22,7 @@ from dptext.testing import CHECKS, check_mechanism
 from dptext.text.records import Record, records_digest
 from dptext.text.samples import sample_records
 from dptext_lab.adept.net.model import checksum
+from dptext_lab.adept.ranker import PUBLIC_AUTOENCODER, RANKED_IN_BATCHES
 from dptext_lab.adept.sound import Adept
 
 LABELS = ("health", "travel", "money", "leisure")

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias
 import numpy as np
 
 from dptext import _validate
-from dptext.embeddings.embedder import IN_BLOCKS
+from dptext.embeddings.embedder import HIDDEN
 from dptext.errors import ConfigError
 from dptext.mechanism import FitProgress, Mechanism, OnProgress, Remarks, Traits
 from dptext.mechanisms.bases import Lazy, OneUnit, OnModel, bisected, check_choices, settings_for
@@ -47,6 +47,8 @@ _GRID = 2.0**-8
 
 WordChoice: TypeAlias = Hub | TopKRandomizedResponse | TwoSet | ClippedExponential
 PUBLIC_MODEL = "the network, its vocabulary and the word vectors of its training were made from public text only"
+#: The assumption about the network on another device than the processor.
+IN_BLOCKS = f"the network computes a text as if it were alone in its block: {HIDDEN}"
 _ENUMERABLE = 10_000
 
 
