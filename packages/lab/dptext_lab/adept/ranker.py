@@ -39,4 +39,6 @@ def _assumptions(device: str) -> tuple[str, ...]:
     return (PUBLIC_AUTOENCODER if device == "cpu" else RANKED_IN_BATCHES,)
 
 
-ADEPT: Final = ModelRanker(_load, _assumptions)
+ADEPT: Final = ModelRanker(
+    _load, _assumptions, "an auto-encoder, which `dptext fit --mechanism adept` makes of public text"
+)
