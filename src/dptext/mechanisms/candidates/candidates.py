@@ -158,8 +158,8 @@ class Candidates(OneEpsilon):
             _validate.within(0.001, 0.999, label_share=self.label_share)
             _validate.two_labels(self.labels, otherwise=", or set label_share=0")
         if not isinstance(self.ranker_model, str) or bool(self.ranker_model) != (self.ranker not in OURS):
-            wanted = "empty" if self.ranker in OURS else f"the folder of {RANKERS[self.ranker].model},"
-            raise ConfigError(f"Expected ranker_model={self.ranker_model!r} to be {wanted} with ranker={self.ranker!r}.")
+            what = "empty" if self.ranker in OURS else f"the folder of {RANKERS[self.ranker].model},"
+            raise ConfigError(f"Expected ranker_model={self.ranker_model!r} to be {what} with ranker={self.ranker!r}.")
 
     @property
     def traits(self) -> Traits:
