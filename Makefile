@@ -56,6 +56,7 @@ language: $(STAMPS)/language
 
 demo: $(STAMPS)/demo
 	$(BIN)/dptext demo
+	@echo "First: . $(BIN)/activate  (the environment that has dptext)"
 
 test: $(STAMPS)/dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal  # one thread a worker: two workers fill two cores
