@@ -277,6 +277,23 @@ def test_an_option_is_stronger_than_the_file(room: Path, vectors: Path) -> None:
     assert "nope" in other.stderr
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("privatize", "in.csv", "out.csv"), "--spec FILE.toml, --model MODEL (what dptext fit wrote) and dptext.toml"),
+        (("explain",), "--spec FILE.toml, OUT (a release or a model) and dptext.toml"),
+        (("fit", "--public", "in.csv", "--out", "a.model"), "--spec FILE.toml and dptext.toml"),
+    ],
+)
+def test_without_a_mechanism_the_error_names_all_that_the_command_takes(
+    arguments: tuple[str, ...], said: str, tmp_path: Path
+) -> None:
+    (tmp_path / "in.csv").write_text("text\nso it is\n")
+    done = dptext(*arguments, cwd=tmp_path)
+    assert done.returncode == 2
+    assert f"Expected one of --mechanism NAME, {said} with a mechanism" in done.stderr
+
+
 def test_another_file_is_named(room: Path) -> None:
     (room / "dptext.toml").rename(room / "mine.toml")
     assert dptext("privatize", "in.csv", "out.csv", cwd=room).returncode == 2
