@@ -220,7 +220,7 @@ def test_a_recommendation_of_a_corpus_is_per_its_unit() -> None:
 def test_public_text_is_recommended_where_it_is_no_worse_and_an_epsilon_comes_with_its_legal_verdict() -> None:
     """Numbers worse than those of public text stood below "measured best", and an epsilon that the page condemns."""
     none = dptext("recommend", "--of", "texts").stdout
-    assert none.startswith("Take none: use the public texts. At epsilon 10 per document ")
+    assert none.startswith("Take none: use the public texts. Up to epsilon 10 per document ")
     assert "dptext fit" not in none
     for given, said in (
         (("--of", "texts", "--task", "meaning"), "protects nobody from somebody who knows what to look for"),
