@@ -268,6 +268,14 @@ def test_the_file_gives_what_options_leave_out(room: Path) -> None:
     assert settings["epsilon"] == 4.0
 
 
+def test_the_next_command_names_the_public_file_of_the_file(room: Path) -> None:
+    for public in ("PUBLIC", "our public.csv"):
+        done = dptext("privatize", "in.csv", "out.csv", "--force", cwd=room)
+        assert f" in.csv out.csv --public {shlex.quote(public)} --text-field review" in done.stdout
+        written = (room / "dptext.toml").read_text()
+        (room / "dptext.toml").write_text(f'public = "our public.csv"\n{written}')
+
+
 def test_an_option_is_stronger_than_the_file(room: Path, vectors: Path) -> None:
     told = dptext("privatize", "in.csv", "out.csv", "--set", "epsilon=7", cwd=room)
     assert told.returncode == 0, told.stderr
