@@ -28,15 +28,17 @@ class Shifted:
     """Draw in proportion to p^(1 / temperature) e^shift among the most likely options. Draws protect no private input.
 
     Tokens that are already in a text get no positive shift. `expected` `(size,)` is the expected number of occurrences
-    of each token, summed over the steps of texts that have not ended.
+    of each token, summed over the steps of texts that have not ended. `likely` is the sum of the log-probabilities,
+    without shift, of the `drawn` tokens of these texts.
     """
 
-    __slots__ = ("_end", "_options", "_shift", "_source", "_temperature", "expected")
+    __slots__ = ("_end", "_options", "_shift", "_source", "_temperature", "drawn", "expected", "likely")
 
     def __init__(self, temperature: float, options: int, end: int, source: Randomness, shift: Floats) -> None:
         self._temperature, self._options, self._end = temperature, options, end
         self._source, self._shift = source, shift
         self.expected = np.zeros(len(shift))
+        self.likely, self.drawn = 0.0, 0
 
     def __call__(self, public: Floats, texts: Sequence[Tokens]) -> Integers:
         """The next token of each text."""
@@ -49,7 +51,10 @@ class Shifted:
         longest = max(map(len, texts))
         going = [i for i, text in enumerate(texts) if len(text) == longest]  # the other texts have ended
         np.add.at(self.expected, there[going], softmax(weights[going]))
-        return np.asarray(there[np.arange(len(there)), draw_by_weight(weights, self._source)])
+        found = np.asarray(there[np.arange(len(there)), draw_by_weight(weights, self._source)])
+        self.likely += float(public[going, found[going]].sum())
+        self.drawn += len(going)
+        return found
 
 
 def by_temperature(temperature: float, options: int, end: int, source: Randomness) -> Choose:

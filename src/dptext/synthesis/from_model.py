@@ -40,9 +40,13 @@ _LARGEST: Final = 10.0  # bound on the size of a shift
 _FEWEST: Final = 0.02  # a token keeps at least this part of its expected number
 _ROUNDS: Final = 3  # most rounds of writing, as texts can be repeats or not readable
 _AT_ONCE: Final = 128  # texts of a task
+_STRANGE: Final = 0.4  # nats a token, from which on texts read badly
 _PARALLEL: Final = 512  # texts from which on several processes write
 
 Progress = Callable[[int, int], None]
+#: A shift, or texts; then the sum of the log-probabilities of their tokens without shift, and the number of tokens.
+_Shift = tuple[Floats, float, int]
+_Texts = tuple[list[str], float, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,11 +87,11 @@ class FromModel:
         if WORDS not in summary.known or summary.public.lexicon is None:
             raise ConfigError("Expected a summary of words, found none: measure --with words, or take the writer pool.")
         wanted = apportioned(summary.shares(np.maximum(counts.numbers, counts.deviation)), self.size)
-        texts = self._written(summary, wanted * self.factor, source, on_progress)
+        texts, stranger = self._written(summary, wanted * self.factor, source, on_progress)
         kept, agreed = self._kept(summary, texts, wanted.tolist())
         flat = [(text, spec.labels[c] if spec.labels else None) for c, own in enumerate(kept) for text in own]
         flat = [flat[i] for i in shuffled(len(flat), source)]
-        said = _said(summary, wanted, kept, agreed)
+        said = _said(summary, wanted, kept, agreed, stranger)
         report = summary.report
         return Synthetic(
             tuple(text for text, _ in flat), tuple(label for _, label in flat), report, (*said, *report.sentences())
@@ -95,25 +99,33 @@ class FromModel:
 
     def _written(
         self, summary: Summary, numbers: Integers, source: Randomness, on_progress: Progress | None
-    ) -> list[list[str]]:
-        """Return the distinct readable texts of each label, about `numbers` `(labels or 1,)` of them."""
+    ) -> tuple[list[list[str]], float]:
+        """Return the distinct readable texts of each label, about `numbers` `(labels or 1,)` of them.
+
+        The second value says by how many nats a token of theirs is less likely to the model than one of its own drafts.
+        """
         labels, whole = np.flatnonzero(numbers).tolist(), int(numbers.sum())
         drafted = len(labels) * self.drafts * (self.matches + 1)
-        progress = _Progress(drafted + whole, on_progress)
+        progress, own, theirs = _Progress(drafted + whole, on_progress), _Likely(), _Likely()
         found: list[list[str]] = [[] for _ in numbers]
         processes = self.processes or os.cpu_count() or 1
         with _desk(Steering.of(summary, self), processes if whole >= _PARALLEL else 1) as desk:
             seeds = _seeds(len(labels), source)
-            shifts = dict(desk.shifts(zip(labels, seeds, strict=True), lambda: progress.add(drafted // len(labels))))
+            shifts = {}
+            for label, (shift, likely, tokens) in desk.shifts(zip(labels, seeds, strict=True)):
+                shifts[label] = shift
+                own.add(likely, tokens)
+                progress.add(drafted // len(labels))
             for time in range(_ROUNDS):
                 missing = {label: int(numbers[label]) - len(found[label]) for label in labels}
                 parts = [(label, n) for label, left in missing.items() for n in _parts(left)]
                 tasks = [(*each, seed) for each, seed in zip(parts, _seeds(len(parts), source), strict=True)]
-                for label, n, texts in desk.texts(tasks, shifts):
+                for label, n, (texts, likely, tokens) in desk.texts(tasks, shifts):
                     found[label] += texts
+                    theirs.add(likely, tokens)
                     progress.add(0 if time else n)
-                found = [list(dict.fromkeys(own)) for own in found]
-        return found
+                found = [list(dict.fromkeys(each)) for each in found]
+        return found, own.mean - theirs.mean
 
     def _kept(
         self, summary: Summary, texts: Sequence[Sequence[str]], wanted: Sequence[int]
@@ -181,24 +193,31 @@ class Steered:
         )
         return cls(by, writer, Spellings.of(model, by.lexicon.words))
 
-    def texts(self, label: int, n: int, seed: int, shift: Floats) -> list[str]:
-        """Return at most `n` distinct readable texts of a label, with log-probabilities moved by `shift` `(size,)`."""
-        return self.writer.readable(self.writer.shifted(label, n, shift, seeded(seed))[0])
+    def texts(self, label: int, n: int, seed: int, shift: Floats) -> _Texts:
+        """Return at most `n` distinct readable texts of a label, with log-probabilities moved by `shift` `(size,)`.
 
-    def shift(self, label: int, seed: int) -> Floats:
-        """Return the shift of log-probabilities `(size,)` by which drafts have the words as often as is believed."""
+        Sum and number of the log-probabilities of their tokens without shift follow.
+        """
+        found = self.writer.shifted(label, n, shift, seeded(seed))
+        return self.writer.readable(found.texts), found.likely, found.drawn
+
+    def shift(self, label: int, seed: int) -> _Shift:
+        """Return the shift of log-probabilities `(size,)` by which drafts have the words as often as is believed.
+
+        Sum and number of the log-probabilities of the tokens of drafts without shift follow.
+        """
         by, set_, shift, source = self.by, self.by.settings, np.zeros(self.writer.model.size), seeded(seed)
-        written, expected = self.writer.shifted(label, set_.drafts, shift, source)
-        marked = self._marked(written)
+        first = self.writer.shifted(label, set_.drafts, shift, source)
+        expected, marked = first.expected, self._marked(first.texts)
         now = np.maximum(self.spelled.rates(expected) * marked, _LEAST_RATE)
         wanted = believed(by.numbers[label], float(by.units[label]), now, by.deviation)
         for time in range(set_.matches + 1):
             step = self.spelled.steps(expected, (wanted - now) / marked) * (_STEP if time else 1.0)
             shift = np.clip(shift + step, -_LARGEST, _LARGEST)
             if time < set_.matches:
-                _, expected = self.writer.shifted(label, set_.drafts, shift, source)
+                expected = self.writer.shifted(label, set_.drafts, shift, source).expected
                 now = np.maximum(self.spelled.rates(expected) * marked, _LEAST_RATE)
-        return shift
+        return shift, first.likely, first.drawn
 
     def _marked(self, written: Sequence[Sequence[int]]) -> Floats:
         """Return the share of texts with a word in which it is a mark, `(width,)`, by drafts."""
@@ -254,15 +273,14 @@ class _Desk:
     def __init__(self, steered: Steered) -> None:
         self._steered = steered
 
-    def shifts(self, tasks: Iterable[tuple[int, int]], done: Callable[[], None]) -> Iterator[tuple[int, Floats]]:
+    def shifts(self, tasks: Iterable[tuple[int, int]]) -> Iterator[tuple[int, _Shift]]:
         """Yield label and shift for each label with its seed."""
         for label, seed in tasks:
             yield label, self._steered.shift(label, seed)
-            done()
 
     def texts(
         self, tasks: Iterable[tuple[int, int, int]], shifts: Mapping[int, Floats]
-    ) -> Iterator[tuple[int, int, list[str]]]:
+    ) -> Iterator[tuple[int, int, _Texts]]:
         """Yield label, number and texts for each label with its number and seed, in the order of the tasks."""
         for label, n, seed in tasks:
             yield label, n, self._steered.texts(label, n, seed, shifts[label])
@@ -274,16 +292,15 @@ class _Desks:
     def __init__(self, pool: ProcessPoolExecutor) -> None:
         self._pool = pool
 
-    def shifts(self, tasks: Iterable[tuple[int, int]], done: Callable[[], None]) -> Iterator[tuple[int, Floats]]:
+    def shifts(self, tasks: Iterable[tuple[int, int]]) -> Iterator[tuple[int, _Shift]]:
         """Yield label and shift for each label with its seed."""
         running = {self._pool.submit(_shift, *task): task[0] for task in tasks}
         for each in as_completed(running):
             yield running[each], each.result()
-            done()
 
     def texts(
         self, tasks: Iterable[tuple[int, int, int]], shifts: Mapping[int, Floats]
-    ) -> Iterator[tuple[int, int, list[str]]]:
+    ) -> Iterator[tuple[int, int, _Texts]]:
         """Yield label, number and texts for each label with its number and seed, in the order of the tasks."""
         running = [(label, n, self._pool.submit(_texts, label, n, seed, shifts[label])) for label, n, seed in tasks]
         for label, n, each in running:
@@ -307,12 +324,29 @@ def _begin(steering: Steering) -> None:
     _STEERED[:] = [Steered.of(steering)]
 
 
-def _shift(label: int, seed: int) -> Floats:
+def _shift(label: int, seed: int) -> _Shift:
     return _STEERED[0].shift(label, seed)
 
 
-def _texts(label: int, n: int, seed: int, shift: Floats) -> list[str]:
+def _texts(label: int, n: int, seed: int, shift: Floats) -> _Texts:
     return _STEERED[0].texts(label, n, seed, shift)
+
+
+@dataclass(slots=True)
+class _Likely:
+    """The mean log-probability of tokens."""
+
+    summed: float = 0.0
+    tokens: int = 0
+
+    def add(self, summed: float, tokens: int) -> None:
+        """Add the sum of the log-probabilities of some tokens."""
+        self.summed += summed
+        self.tokens += tokens
+
+    @property
+    def mean(self) -> float:
+        return self.summed / max(1, self.tokens)
 
 
 @dataclass(slots=True)
@@ -337,8 +371,10 @@ def _parts(n: int) -> list[int]:
     return [min(_AT_ONCE, n - start) for start in range(0, n, _AT_ONCE)]
 
 
-def _said(summary: Summary, wanted: Integers, kept: Sequence[Sequence[str]], agreed: float | None) -> Iterator[str]:
-    """Yield sentences on what the corpus is worth: labels with too few texts, and labels that are read as others."""
+def _said(
+    summary: Summary, wanted: Integers, kept: Sequence[Sequence[str]], agreed: float | None, stranger: float
+) -> Iterator[str]:
+    """Yield sentences on what the corpus is worth: scarce labels, own labels, copies of public texts, and fluency."""
     spec, size = summary.spec, int(wanted.sum())
     named = zip(spec.labels, wanted.tolist(), kept, strict=False)
     few = [(name, n, len(own)) for name, n, own in named if len(own) < n]
@@ -346,4 +382,17 @@ def _said(summary: Summary, wanted: Integers, kept: Sequence[Sequence[str]], agr
         each = "; ".join(f"{name}: {n:,} wanted, {made:,} written" for name, n, made in few)
         yield f"The released mix of labels is not the noisy mix, as too few different texts were written. {each}."
     if agreed is not None:
-        yield f"Of the texts that were written, the noisy class means read {agreed:.0%} as their own label."
+        yield f"The noisy numbers read {agreed:.0%} of the written texts as their own label; those that fit best leave."
+    public = {_plain(text) for text in summary.public.pool.texts}
+    flat = [_plain(text) for own in kept for text in own]
+    copies = sum(text in public for text in flat)
+    yield f"Copies of public texts: {copies:,} of {len(flat):,}."
+    if stranger > _STRANGE:
+        yield (
+            f"Good for training, not for reading: a token is {stranger:.1f} nats less likely to the model than in its "
+            "own drafts."
+        )
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.casefold().split())

@@ -228,7 +228,7 @@ class SummarySpec(CorpusSpec):
             raise
         writer = Writer.of(model, self.shown, self.labels, examples, tokens=self.tokens, temperature=0.7, options=512)
         none, source = np.zeros(model.size), seeded(seed)
-        found = [writer.shifted(label, self.drafts, none, source)[0] for label in range(len(self.shown))]
+        found = [writer.shifted(label, self.drafts, none, source).texts for label in range(len(self.shown))]
         return examples, tuple(tuple(writer.readable(each)) for each in found), model.digest
 
     @classmethod

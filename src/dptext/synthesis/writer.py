@@ -131,6 +131,23 @@ class OnWriter(Frozen, Generic[Settings]):
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Drafts:
+    """Texts that a model wrote with a shift.
+
+    Attributes:
+        texts: their tokens.
+        expected: how often a text is expected to have each token, `(size,)`.
+        likely: sum of the log-probabilities, without shift, of all drawn tokens.
+        drawn: number of drawn tokens, ends of texts among them.
+    """
+
+    texts: list[list[int]]
+    expected: Floats
+    likely: float
+    drawn: int
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Writer:
     """A language model with its public examples, which it reads first.
 
@@ -215,14 +232,11 @@ class Writer:
             kept = list(dict.fromkeys([*kept, *self.readable(whole)]))
         return kept
 
-    def shifted(self, label: int, n: int, shift: Floats, randomness: Randomness) -> tuple[list[list[int]], Floats]:
-        """Write `n` texts from public examples, with log-probabilities moved by `shift` `(size,)`.
-
-        Return their tokens, and how often a text is expected to have each token, `(size,)`.
-        """
+    def shifted(self, label: int, n: int, shift: Floats, randomness: Randomness) -> Drafts:
+        """Write `n` texts from public examples, with log-probabilities moved by `shift` `(size,)`."""
         choose = Shifted(self.temperature, self.options, self.end, randomness, shift)
         found = write(self.model, [self.prompt(label)] * n, choose, end=self.end, most=self.tokens)
-        return found, choose.expected / max(1, n)
+        return Drafts(found, choose.expected / max(1, n), choose.likely, choose.drawn)
 
     def _begun(self, label: int, texts: Sequence[str], way: int) -> _Begun:
         if way == 0:

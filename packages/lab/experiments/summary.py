@@ -1,0 +1,182 @@
+"""One private summary, used by a pool and by a language model, measured through the commands: a CSV.
+
+    python packages/lab/experiments/summary.py OUT.csv [SPLIT ...] [--epsilons 1 4] [--seeds 0 1 2] [--size 2000]
+
+Each run is `dptext summarize` and `dptext write` in processes of their own. A classifier (TF-IDF of words, linear SVM)
+learns from the labelled part of the pool, where there is one, and what was written, and is tried on real texts that
+nobody else saw. Replace one document, delta 1e-5, 2,000 private texts. Splits are those of `language.py`. The writer's
+rules were fixed on the split "public", which no private text enters. Rows:
+
+- *original*: the private texts. *random*: random labels on the pool.
+- *public-only*: the same model writes as many texts from the same examples, and they are read and chosen by the same
+  rules, where the numbers are those of its own drafts in the place of private ones.
+- *builtin*, *pool*, *both*: written from one summary by the model, by the pool, and both together.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from language import KNOWN, SEED, SPLITS, Split, taught
+from synthesis_splits import SNIPS, cut, read
+
+from dptext.runs.summarizing import read_summary
+
+Row = dict[str, Any]
+DELTA = 1e-5
+
+
+def known(rng: random.Random) -> Any:
+    """Requests of the four intents that a pool has, half of which this pool has: for choices, no private text."""
+    pool, private, test = cut(read("snips", lambda row: row["label"] in KNOWN), rng, 2_000, 1_140, 1_000)
+    return [row for row in pool if row["label"] in KNOWN[::2]], private, test
+
+
+ALL = {**SPLITS, "public": Split({name: SNIPS[name] for name in KNOWN}, known, KNOWN[::2])}
+
+
+def dptext(*arguments: object) -> str:
+    """Run a command of the product, and return what it prints."""
+    done = subprocess.run(
+        [sys.executable, "-m", "dptext", *map(str, arguments)], check=False, capture_output=True, text=True
+    )
+    if done.returncode:
+        raise SystemExit(f"dptext {' '.join(map(str, arguments))}\n{done.stdout}\n{done.stderr}")
+    return done.stdout
+
+
+def put(path: Path, rows: list[Row]) -> Path:
+    """Write rows as JSON Lines."""
+    path.write_text("".join(json.dumps({"text": row["text"], "label": row["label"]}) + "\n" for row in rows))
+    return path
+
+
+def got(path: Path) -> tuple[list[str], list[str]]:
+    """Return texts and labels of a file that was written."""
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    return [row["text"] for row in rows], [row["label"] for row in rows]
+
+
+class Case:
+    """A split, with its files in a folder."""
+
+    def __init__(self, name: str, folder: Path, size: int, more: list[str]) -> None:
+        self.name, self.folder, self.size, self.more = name, folder, size, more
+        self.split = ALL[name]
+        pool, self.private, self.test = self.split.rows(random.Random(SEED))
+        self.base = [row for row in pool if row["label"] in self.split.known]
+        shown = [
+            {**row, "label": self.split.names.get(row["label"], row["label"].removeprefix("atis_"))} for row in pool
+        ]
+        self.pool = put(folder / "pool.jsonl", shown)
+        self.given = put(folder / "private.jsonl", self.private)
+        labels = folder / "labels.txt", folder / "names.txt"
+        for path, lines in zip(labels, (self.split.names, self.split.names.values()), strict=True):
+            path.write_text("\n".join(lines) + "\n")
+        self.labels = ["--labels", f"@{labels[0]}", "--names", f"@{labels[1]}", "--label-field", "label"]
+
+    def summarized(self, epsilon: float, out: Path, seed: int) -> str:
+        """Summarize the private texts; return what is said."""
+        promised = ["--epsilon", epsilon, "--delta", DELTA, "--relation", "replace_one", "--about", len(self.private)]
+        shown = ["--set", f"tokens={self.split.tokens}", "--with", "words", *self.more]
+        return dptext(
+            "summarize", self.given, out, "--public", self.pool, *self.labels, *promised, *shown, "--seed", seed,
+            "--force",
+        )  # fmt: skip
+
+    def drafted(self, like: Path, out: Path, seed: int) -> None:
+        """Summarize the model's own drafts, which are public, as if they were private."""
+        found, _, _ = read_summary(like)
+        drafts = [
+            {"text": text, "label": label}
+            for label, own in zip(found.spec.labels, found.public.drafts, strict=True)
+            for text in own
+        ]
+        path = put(self.folder / "drafts.jsonl", drafts)
+        n = max(1, len(drafts))
+        dptext(
+            "summarize", path, out, "--like", like, "--label-field", "label", "--epsilon", 1000, "--about", n,
+            "--seed", seed, "--force",
+        )  # fmt: skip
+
+    def wrote(self, summary: Path, writer: str, seed: int) -> tuple[list[str], list[str], str]:
+        """Write from a summary; return texts, labels and what is said."""
+        out = self.folder / f"{writer}.jsonl"
+        size = ["--size", self.size] if writer == "builtin" else []
+        said = dptext("write", summary, out, "--writer", writer, *size, "--seed", seed, "--force")
+        return (*got(out), said)
+
+    def line(self, row: str, epsilon: float | str, seed: int, made: tuple[list[str], list[str]], began: float) -> Row:
+        """Return the measured row of texts with labels."""
+        own, given = [each["text"] for each in self.base], [each["label"] for each in self.base]
+        found = taught(own + made[0], given + made[1], self.test)
+        return {
+            "split": self.name, "row": row, "epsilon": epsilon, "seed": seed, "texts": len(made[0]),
+            "accuracy": round(found["accuracy"], 4), "macro_f1": round(found["macro_f1"], 4),
+            "seconds": round(time.time() - began),
+        }  # fmt: skip
+
+    def rows(self, epsilons: list[float], seeds: list[int], writers: list[str]) -> Iterator[Row]:
+        """Measure everything, row by row."""
+        rng, now = random.Random(SEED), time.time()
+        texts = [json.loads(line)["text"] for line in self.pool.read_text().splitlines()]
+        real = [row["text"] for row in self.private], [row["label"] for row in self.private]
+        yield self.line("original", "", 0, real, now)
+        yield self.line("random", "", 0, (texts, [rng.choice(list(self.split.names)) for _ in texts]), now)
+        for seed in seeds:
+            for epsilon in epsilons:
+                summary, began = self.folder / f"{epsilon}.summary", time.time()
+                print(self.summarized(epsilon, summary, seed))
+                if epsilon == epsilons[0] and "builtin" in writers:
+                    alone, now = self.folder / "drafts.summary", time.time()
+                    self.drafted(summary, alone, seed)
+                    *made, said = self.wrote(alone, "builtin", seed)
+                    print(said)
+                    yield self.line("public-only", "", seed, (made[0], made[1]), now)
+                both: tuple[list[str], list[str]] = ([], [])
+                for writer in writers:
+                    *made, said = self.wrote(summary, writer, seed)
+                    print(said, *(f"    {b}: {a}" for a, b in list(zip(*made, strict=True))[:12]), sep="\n")
+                    yield self.line(writer, epsilon, seed, (made[0], made[1]), began)
+                    both = both[0] + made[0], both[1] + made[1]
+                if len(writers) > 1:
+                    yield self.line("both", epsilon, seed, both, began)
+
+
+def main() -> None:
+    """Measure the splits that are named, or the three of `language.py`."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("splits", nargs="*", default=[])
+    parser.add_argument("--epsilons", type=float, nargs="+", default=[1.0, 4.0])
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--size", type=int, default=2_000)
+    parser.add_argument("--writers", nargs="+", default=["builtin", "pool"])
+    parser.add_argument("--set", dest="more", nargs="*", default=[], help="More settings of the summary, KEY=VALUE.")
+    given = parser.parse_args()
+    more = [part for each in given.more for part in ("--set", each)]
+    with given.out.open("a", newline="", encoding="utf-8") as file:
+        writer: Any = None
+        for name in given.splits or SPLITS:
+            with TemporaryDirectory() as folder:
+                for row in Case(name, Path(folder), given.size, more).rows(given.epsilons, given.seeds, given.writers):
+                    writer = writer or csv.DictWriter(file, row)
+                    if file.tell() == 0:
+                        writer.writeheader()
+                    writer.writerow(row)
+                    file.flush()
+                    print(row, flush=True)
+
+
+if __name__ == "__main__":
+    main()
