@@ -163,7 +163,7 @@ def test_what_sums_up_and_writes_is_tried_before_the_charge(
     def fail(*_: object, **__: object) -> object:
         raise DPTextError("the writer is at fault")
 
-    monkeypatch.setattr("dptext.synthesis.votes.Topics.of", fail)
+    monkeypatch.setattr("dptext.synthesis.summary.Topics.of", fail)
     with pytest.raises(DPTextError, match="the writer"):
         DOORS[door](tmp_path, Fields(label="label"), fitted, dp.Payment(books, "all"))
     require_unpaid(books)
