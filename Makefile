@@ -56,6 +56,7 @@ language: $(STAMPS)/language
 
 demo: $(STAMPS)/demo
 	$(BIN)/dptext demo
+	@echo "First: . $(BIN)/activate  (the environment that has dptext)"
 
 test: $(STAMPS)/dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal  # one thread a worker: two workers fill two cores
@@ -102,10 +103,12 @@ docs: $(STAMPS)/dev
 	$(BIN)/python -m sphinx -b html -n -W --keep-going -q -d build/doctrees docs build/docs
 	$(BIN)/python -m pytest README.md docs tests/docs
 
-# a wheel and an sdist of each package, in dist
-wheels: $(STAMPS)/dev
+# a wheel and an sdist of each package, in dist: without torch; a wheel takes its licence from the sdist
+wheels: $(STAMPS)/demo
 	rm -rf dist
-	for project in . packages/gateway packages/lab; do $(BIN)/uv build --quiet --out-dir dist $$project || exit; done
+	for project in . packages/gateway packages/lab; do \
+	  (cd $$project && $(abspath $(BIN))/python -m hatchling build --target sdist --directory $(CURDIR)/dist) || exit; done
+	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist dist/*.tar.gz
 
 # the library's wheel without an extra, in an environment of its own
 plain: $(STAMPS)/dev

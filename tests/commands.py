@@ -145,6 +145,9 @@ def _forked_for_a_command() -> bool:
             if asked["largest_file"] is not None:
                 resource.setrlimit(resource.RLIMIT_FSIZE, (asked["largest_file"],) * 2)
             sys.argv = ["dptext", *asked["arguments"]]
+            if kept_words.KIND in sys.argv:  # other commands do not list it
+                SPECS.brought.update([kept_words.BROUGHT])
+                os.environ["PYTHONPATH"] = sys.path[0]  # for its workers
             signal.alarm(LONGEST)
             return True
         print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
@@ -154,6 +157,7 @@ def _forked_for_a_command() -> bool:
 if __name__ == "__main__":
     import typer.main
 
+    import kept_words
     from dptext.cli.app import app, main
     from dptext.registry import SPECS, SYNTHESES
 

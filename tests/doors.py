@@ -27,7 +27,7 @@ from dptext.text.formats import PACKED
 from dptext.text.reading import OnError
 from dptext.text.records import Record
 from dptext.text.survey import Survey, survey
-from dptext_lab.redaction.random import RandomRedaction
+from kept_words import KeptWords
 from odd_files import Odd, named_files, odd_files
 
 #: The reasons for which `synthesize` reads on or not at all where the others do not: how many records there are is
@@ -43,7 +43,7 @@ class Reading:
     """A mechanism that keeps what it read."""
 
     def __init__(self) -> None:
-        self._inner = RandomRedaction(level=0.5).fit()
+        self._inner = KeptWords().fit()
         self.texts: list[str] = []
 
     @property

@@ -29,6 +29,8 @@ from .runs.payment import Payment as Payment
 from .runs.plan import Plan as Plan
 from .runs.results import privatize as privatize
 from .runs.specs import read_spec as read_spec
+from .runs.summarizing import summarize as summarize
+from .runs.summarizing import write as write
 from .runs.synthesizing import synthesize as synthesize
 from .runs.verification import verify as verify
 from .sampling import randomness as randomness

@@ -296,12 +296,6 @@ def settings(spec: Promise) -> dict[str, Json]:
     return values
 
 
-def training_settings(spec: Spec) -> dict[str, Json]:
-    """The settings that the training of a spec reads: all except `Traits.refits`."""
-    late = spec.traits.refits
-    return {name: value for name, value in settings(spec).items() if name not in late}
-
-
 def output_fault(spec: Spec, releases: Iterable[Release[object]]) -> str | None:
     """Describe how releases differ from the spec's traits. None if they agree."""
     text, vector = spec.traits.releases_text, spec.traits.releases_vectors

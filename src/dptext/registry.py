@@ -97,11 +97,6 @@ def answers(kind: object) -> Answers | None:
     return Answers.CORPUS if kind in SYNTHESES else None
 
 
-def settings_class(kind: str) -> type[Promise]:
-    """The class of the settings of a kind of either species. Errors: see `Door.__getitem__`."""
-    return SYNTHESES[kind] if kind in SYNTHESES else SPECS[kind]
-
-
 def settings_named(name: str) -> type[Promise]:
     """The class of settings that an installed package brings, by the name of the class. Only this class is imported.
 

@@ -16,7 +16,7 @@ READ = {  # by a network whose last bits another text of the batch can change
     "truncation": "the sentence encoder reads a sentence",
     "erae": "the network computes a text",
 }
-RANKED = {"ranker": "adept", "adept": "folder"}
+RANKED = {"ranker": "adept", "ranker_model": "folder"}
 
 
 @pytest.mark.parametrize("kind", READ)

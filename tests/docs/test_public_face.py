@@ -213,7 +213,7 @@ def test_five_minutes_take_no_more(tmp_path: Path) -> None:
     done = run_lines(shell_blocks(block), tmp_path)
     assert done.returncode == 0, done.stderr
     rows = (tmp_path / "reviews.private.csv").read_text("utf-8").splitlines()
-    assert len(rows) == 3
+    assert len(rows) == 4
     public = (tmp_path / "public.csv").read_text("utf-8")
     assert all(any(text in public for text in row.split(",")) for row in rows[1:])
     assert "singling out" in done.stdout.lower()

@@ -100,9 +100,6 @@ def prepare(page: str, folder: Path) -> None:
         (folder / "today.jsonl").write_text('{"text": "I have asthma.", "note_id": 7}\n', "utf-8")
     if page.endswith("public-text.md"):
         write(folder / "like-mine.jsonl", records[600:750])
-    if page.endswith(("papers.md", "lab/README.md")):
-        rows = [f'"{r.text}",{r.label}' for r in records]
-        (folder / "reviews.csv").write_text("\n".join(["review,stars", *rows]) + "\n", "utf-8")
     if page.endswith("share-a-corpus.md"):
         topics = {"health": "bill", "money": "bill", "travel": "delivery", "leisure": "praise"}
         rows = [f'"{r.text}",{topics[r.label or ""]}' for r in private]

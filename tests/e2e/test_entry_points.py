@@ -87,7 +87,7 @@ def test_its_noise_is_tried(dptext: Run) -> None:
 def test_its_ranker_ranks_and_is_saved(dptext: Run, folder: Path) -> None:
     (folder / "lengths").mkdir()
     (folder / "lengths" / "longest.txt").write_text("20", "utf-8")
-    fit = "fit --mechanism candidates --set epsilon=4 --set ranker=lengths --set adept=lengths --record line"
+    fit = "fit --mechanism candidates --set epsilon=4 --set ranker=lengths --set ranker_model=lengths --record line"
     assert "the longest length is public" in dptext(f"{fit} --public headlines.txt --out ranked.model")
     shutil.rmtree(folder / "lengths")
     dptext("privatize headlines.txt out.txt --record line --model ranked.model")

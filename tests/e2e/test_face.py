@@ -220,7 +220,7 @@ def test_a_recommendation_of_a_corpus_is_per_its_unit() -> None:
 def test_public_text_is_recommended_where_it_is_no_worse_and_an_epsilon_comes_with_its_legal_verdict() -> None:
     """Numbers worse than those of public text stood below "measured best", and an epsilon that the page condemns."""
     none = dptext("recommend", "--of", "texts").stdout
-    assert none.startswith("Take none: use the public texts. At epsilon 10 per document ")
+    assert none.startswith("Take none: use the public texts. Up to epsilon 10 per document ")
     assert "dptext fit" not in none
     for given, said in (
         (("--of", "texts", "--task", "meaning"), "protects nobody from somebody who knows what to look for"),
@@ -268,6 +268,14 @@ def test_the_file_gives_what_options_leave_out(room: Path) -> None:
     assert settings["epsilon"] == 4.0
 
 
+def test_the_next_command_names_the_public_file_of_the_file(room: Path) -> None:
+    for public in ("PUBLIC", "our public.csv"):
+        done = dptext("privatize", "in.csv", "out.csv", "--force", cwd=room)
+        assert f" in.csv out.csv --public {shlex.quote(public)} --text-field review" in done.stdout
+        written = (room / "dptext.toml").read_text()
+        (room / "dptext.toml").write_text(f'public = "our public.csv"\n{written}')
+
+
 def test_an_option_is_stronger_than_the_file(room: Path, vectors: Path) -> None:
     told = dptext("privatize", "in.csv", "out.csv", "--set", "epsilon=7", cwd=room)
     assert told.returncode == 0, told.stderr
@@ -275,6 +283,23 @@ def test_an_option_is_stronger_than_the_file(room: Path, vectors: Path) -> None:
     other = dptext("privatize", "in.csv", "out2.csv", "--text-field", "nope", cwd=room)
     assert other.returncode in (2, 4)
     assert "nope" in other.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("privatize", "in.csv", "out.csv"), "--spec FILE.toml, --model MODEL (what dptext fit wrote) and dptext.toml"),
+        (("explain",), "--spec FILE.toml, OUT (a release or a model) and dptext.toml"),
+        (("fit", "--public", "in.csv", "--out", "a.model"), "--spec FILE.toml and dptext.toml"),
+    ],
+)
+def test_without_a_mechanism_the_error_names_all_that_the_command_takes(
+    arguments: tuple[str, ...], said: str, tmp_path: Path
+) -> None:
+    (tmp_path / "in.csv").write_text("text\nso it is\n")
+    done = dptext(*arguments, cwd=tmp_path)
+    assert done.returncode == 2
+    assert f"Expected one of --mechanism NAME, {said} with a mechanism" in done.stderr
 
 
 def test_another_file_is_named(room: Path) -> None:

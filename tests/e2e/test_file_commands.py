@@ -59,7 +59,7 @@ def test_check_names_what_works_and_it_works(work: Path) -> None:
     assert "20 empty, 0 repeated" in done.stdout
     assert "\nEmpty  a text like any other" in done.stdout
     assert "\nLong " not in done.stdout
-    assert "Keep   not 'Nr': unique in each row" in done.stdout
+    assert "Keep   not 'Nr' (--keep copies fields as they are): unique in each row" in done.stdout
     assert len(lines) <= 24
     assert CANARY not in done.stdout
     (line,) = (line for line in lines if line.startswith("  dptext privatize"))

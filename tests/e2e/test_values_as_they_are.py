@@ -19,6 +19,7 @@ import pytest
 import zstandard
 
 import dptext as dp
+import kept_words
 from commands import dptext
 from dptext.batch.corpora import PrivateShards
 from dptext.batch.shards import shards_of
@@ -263,7 +264,7 @@ def test_a_packed_file_is_said_to_be_one(tmp_path: Path, name: str, extension: s
     path = tmp_path / f"in.{extension}"
     path.write_bytes(data)
     record = ["--record", "line"] if extension == "txt" else []
-    private = (path, tmp_path / "out.jsonl", "-m", "random_redaction", "--set", "level=1", "--without-guarantee")
+    private = (path, tmp_path / "out.jsonl", *kept_words.OPTIONS)
     for done in (dptext("check", path, *record), dptext("privatize", *private, *record)):
         assert f"record 1: the file {said}" in done.stderr
         assert "--encoding" not in done.stderr
@@ -344,11 +345,11 @@ def test_parts_without_anything_add_nothing_to_a_folder(tmp_path: Path, extensio
     parts.mkdir()
     for i, data in enumerate([*_blank_parts(extension), _one_row(extension)]):
         (parts / f"p{i}.{extension}").write_bytes(data)
-    redact = ["-m", "random_redaction", "--set", "level=0", "--without-guarantee", "--output-format", "jsonl"]
-    redact += [] if extension == "jsonl" else ["--workers", "1"]  # one format has worker processes: they start slowly
-    told = _done("privatize", parts, tmp_path / "dry", *redact, "--dry-run", "--json")
+    kept = [*kept_words.OPTIONS, "--output-format", "jsonl"]
+    kept += [] if extension == "jsonl" else ["--workers", "1"]  # one format has worker processes: they start slowly
+    told = _done("privatize", parts, tmp_path / "dry", *kept, "--dry-run", "--json")
     assert json.loads(told)["records"] == 1
-    _done("privatize", parts, tmp_path / "out", *redact)
+    _done("privatize", parts, tmp_path / "out", *kept)
     (part,) = (tmp_path / "out").glob("*.jsonl")
     assert [json.loads(line)["text"] for line in part.read_text().splitlines()] == ["a good day"]
     private = PrivateShards(

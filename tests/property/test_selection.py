@@ -13,13 +13,7 @@ from dptext.errors import ConfigError
 from dptext.privacy import accounting, events
 from dptext.sampling import exponential, top_k, weights
 from dptext.sampling.randomness import seeded
-
-N = 40_000
-
-
-def largest_log_ratio(rows: np.ndarray) -> float:
-    logs = np.log(rows)
-    return float((logs.max(axis=0) - logs.min(axis=0)).max())
+from private_choices import N, agrees, largest_log_ratio
 
 
 def corner_scores(size: int, low: float, high: float) -> np.ndarray:
@@ -114,36 +108,6 @@ def test_permute_and_flip_by_enumerating_orders() -> None:
     assert expected(choice.distribution(scores)) >= expected(exponential.Exponential(3.0).distribution(scores))
 
 
-@pytest.mark.parametrize("epsilon", [0.5, 3.0, 10.0])
-@pytest.mark.parametrize(("k", "size"), [(1, 4), (2, 6), (3, 6)])
-def test_two_set_top_k_is_tight(epsilon, k, size) -> None:
-    choice = exponential.TwoSet(epsilon, k, size)
-    near = 1e-13  # almost all mass on k options: the supremum is approached
-    rows = np.array(
-        [
-            np.where(np.isin(range(size), s), (1 - near) / k, near / (size - k))
-            for s in itertools.combinations(range(size), k)
-        ]
-    )
-    rng = np.random.default_rng(1)
-    rows = np.concatenate([rows, rng.dirichlet(np.full(size, 0.3), 200), rng.dirichlet(np.full(size, 10.0), 200)])
-    found = largest_log_ratio(choice.distribution(rows))
-    stated = accounting.epsilon([choice.event])
-    assert found <= stated
-    assert found == pytest.approx(stated, abs=1e-9)
-
-
-@pytest.mark.parametrize("epsilon", [0.5, 6.0])
-def test_two_set_sampled_is_tight(epsilon) -> None:
-    choice = exponential.TwoSet(epsilon, 2, 5, "sampled")
-    rng = np.random.default_rng(2)
-    rows = np.concatenate([np.eye(5), rng.dirichlet(np.full(5, 0.2), 100), rng.dirichlet(np.full(5, 5.0), 100)])
-    found = largest_log_ratio(choice.distribution(rows))
-    stated = accounting.epsilon([choice.event])
-    assert found <= stated
-    assert found == pytest.approx(stated, abs=1e-9)
-
-
 def test_truncated_exponential_is_the_tem_of_its_paper() -> None:
     """The paper's two stages, by hand, give the same distribution; and neighbours keep epsilon * distance."""
     rng = np.random.default_rng(3)
@@ -167,22 +131,6 @@ def test_truncated_exponential_is_the_tem_of_its_paper() -> None:
     assert (found * (distances > threshold)).sum(axis=1).max() <= beta
 
 
-def agrees(choice, scores: np.ndarray) -> float:
-    """p-value of 40,000 draws against the stated distribution."""
-    expected = choice.distribution(scores)[0] * N
-    counts = np.bincount(choice.choose(scores.repeat(N, 0), seeded(5)), minlength=scores.shape[1])
-    enough = expected >= 5
-    observed = np.append(counts[enough], counts[~enough].sum())
-    wanted = np.append(expected[enough], expected[~enough].sum())
-    kept = wanted > 0
-    assert observed[~kept].sum() == 0
-    return (
-        float(stats.chisquare(observed[kept], wanted[kept] * observed.sum() / wanted.sum()).pvalue)
-        if kept.sum() > 1
-        else 1.0
-    )
-
-
 SCORES = np.array([[0.3, 2.0, 1.7, -4.0, 0.0, 1.99, 0.5]])
 
 
@@ -192,9 +140,6 @@ def families():
     yield "permute and flip", exponential.PermuteAndFlip, 3.0, SCORES
     yield "clipped", lambda e: exponential.ClippedExponential(0, 2, 2 / e, 7), 4.0, SCORES
     yield "top k", lambda e: top_k.TopKRandomizedResponse(e, 2, 7), 2.0, SCORES
-    probabilities = np.array([[0.4, 0.05, 0.25, 0.0, 0.2, 0.1]])
-    yield "two set", lambda e: exponential.TwoSet(e, 2, 6), 4.0, probabilities
-    yield "two set, sampled", lambda e: exponential.TwoSet(e, 2, 6, "sampled"), 4.0, probabilities
 
 
 @pytest.mark.parametrize(("name", "make", "epsilon", "scores"), list(families()), ids=[f[0] for f in families()])
@@ -247,8 +192,6 @@ def test_any_finite_scores_give_a_choice(rows) -> None:
         exponential.Exponential(1.0),
         exponential.PermuteAndFlip(1.0),
         top_k.TopKRandomizedResponse(1.0, 2, 4),
-        exponential.TwoSet(1.0, 2, 4),
-        exponential.TwoSet(1.0, 2, 4, "sampled"),
     ):
         chosen = choice.choose(scores, seeded(0))
         assert ((chosen >= 0) & (chosen < 4)).all()
@@ -269,11 +212,9 @@ def test_ties_go_to_the_lower_index() -> None:
         lambda: exponential.Exponential(1.0, 0.0),
         lambda: exponential.ClippedExponential(1.0, 1.0, 1.0, 5),
         lambda: top_k.TopKRandomizedResponse(1.0, 5, 5),
-        lambda: exponential.TwoSet(1.0, 4, 6),
         lambda: exponential.TruncatedExponential(10.0, 100.0, 5),
         lambda: top_k.TopKRandomizedResponse(1.0, 2, 5).choose(np.zeros((2, 4)), seeded(0)),
         lambda: exponential.Exponential(1.0).choose(np.zeros(4), seeded(0)),
-        lambda: exponential.TwoSet(1.0, 5, 100, "sampled").distribution(np.full((1, 100), 0.01)),
     ],
 )
 def test_bad_settings_are_refused(make) -> None:

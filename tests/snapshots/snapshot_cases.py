@@ -182,7 +182,7 @@ VARIED: dict[str, list[Settings]] = {
             {"selection": "exponential"},
             {"selection": "exponential", "candidates": 50, "ranker": "tfidf"},
             {"selection": "exponential", "labels": ["a", "b"], "label_share": 0.5, "label_weight": 1.0},
-            {"ranker": "adept", "adept": "folder"},
+            {"ranker": "adept", "ranker_model": "folder"},
             {"selection": "top_k", "k": 3, "max_sentences": 8},
         ),
         {"epsilon": 1.0, "k": 3, "selection": "exponential"},
@@ -381,7 +381,7 @@ MORE: dict[str, dict[str, Settings]] = {
         "flip": {**_SMALL["deep_candidate"][0], "selection": "permute_and_flip", "max_sentences": 3},
         "whitened": {**_SMALL["deep_candidate"][0], "utility": "whitened", "output": "both"},
     },
-    "candidates": {"adept": {**_SMALL["candidates"][0], "ranker": "adept", "adept": "adept_of_candidates"}},
+    "candidates": {"adept": {**_SMALL["candidates"][0], "ranker": "adept", "ranker_model": "adept_of_candidates"}},
     "syntf": {"many": {**_SMALL["syntf"][0], "n_terms": 5}},
     "smart_redaction": {"merged": {**_SMALL["smart_redaction"][0], "runs": "merge"}},
     "embedded": {

@@ -16,7 +16,6 @@ from dptext.sampling.exponential import TruncatedExponential
 from dptext.sampling.randomness import secure, seeded
 from dptext.text.records import Record
 from dptext.text.tokens import tokenize
-from dptext_lab.baselines.words import PrivatePhrases
 from vectors import WORDS, sentences
 
 
@@ -195,17 +194,3 @@ def test_secure_runs_differ(vectors: Path) -> None:
     mechanism = spec(vectors, epsilon=1.0).fit()
     record = [Record("0", " ".join(sentences(5)))]
     assert mechanism.privatize(record, secure())[0].output != mechanism.privatize(record, secure())[0].output
-
-
-def test_private_phrases_keeps_common_words_and_says_so(vectors: Path) -> None:
-    phrases = PrivatePhrases(variance=100.0, vectors=str(vectors), n_words=300, common_words=100)
-    found = phrases.guarantee()
-    assert found.basis is Basis.NONE
-    assert "every common word" in found.reveals
-    common, rare = WORDS[3], WORDS[250]
-    released = outputs(phrases.fit(), f"{common} {rare} zebra", 200)
-    assert all(output.split()[0] == common for output in released)
-    assert sum(output.split()[1] == rare for output in released) < 100
-    assert all("zebra" not in output for output in released)
-    with pytest.raises(ConfigError, match="guarantee"):
-        phrases.calibrate(1.0)

@@ -31,6 +31,19 @@ COMMANDS: Final[Mapping[str, Command]] = {
         "Release",
         "dptext privatize reviews.csv reviews.private.csv --model reviews.model",
     ),
+    "summarize": Command(
+        "dptext.cli.summarize:summarize",
+        "Measure a private corpus once, under one epsilon. Corpora are then written from the summary, for free.",
+        "Release",
+        "dptext summarize tickets.csv tickets.summary --public public.csv --label-field topic --labels bill,parcel",
+    ),
+    "write": Command(
+        "dptext.cli.write:write",
+        "Write a corpus from a summary, as often as you like. It reads no private text and costs nothing.",
+        "Release",
+        "dptext write tickets.summary tickets.csv --size 2000",
+    ),
+    "summary": Command("", "Print a summary, and add summaries of several owners or months.", "Release"),
     "synthesize": Command(
         "dptext.cli.synthesize:synthesize",
         "Write public texts that say what a private corpus says. One epsilon covers the whole corpus.",
@@ -73,6 +86,16 @@ COMMANDS: Final[Mapping[str, Command]] = {
     ),
     "budget": Command(
         "", "Open accounts with a limit, and see what is spent. No charge is ever taken back.", "Account"
+    ),
+    "summary show": Command(
+        "dptext.cli.summary:show",
+        "Print labels, words by label and topics, with intervals.",
+        example="dptext summary show tickets.summary",
+    ),
+    "summary add": Command(
+        "dptext.cli.summary:add",
+        "Add summaries that measure the same, as those of `summarize --like`.",
+        example="dptext summary add may.summary june.summary both.summary",
     ),
     "audit distinguish": Command(
         "dptext.cli.audit.trials:distinguish",

@@ -137,7 +137,7 @@ def _facts(found: Survey, named: str | None) -> list[str]:
         *([_EMPTY] if column.empties else []),
         *([_LONG] if column.long else []),
         *([_TOO_LONG] if column.largest > MAX_CHARACTERS else []),
-        *([f"Keep   not {kept}: unique in each row"] if kept else []),
+        *([f"Keep   not {kept} (--keep copies fields as they are): unique in each row"] if kept else []),
     ]
 
 

@@ -32,8 +32,12 @@ class SpecOptions:
     def __bool__(self) -> bool:
         return self.mechanism is not None or self.spec is not None or bool(self.assignments)
 
-    def chosen_spec(self) -> Spec:
-        """Return the spec of --spec FILE, --mechanism with --set, or `dptext.toml`. --set changes single settings."""
+    def chosen_spec(self, other: str = "") -> Spec:
+        """Return the spec of --spec FILE, --mechanism with --set, or `dptext.toml`. --set changes single settings.
+
+        ConfigError: the options and the file name no mechanism, or the options name two. `other` is what the command
+        could have been given instead, for the message.
+        """
         changes = set_values(self.assignments, "mechanism")
         if self.mechanism is not None and self.spec is not None:
             raise ConfigError("Expected one of --mechanism NAME and --spec FILE.toml.")
@@ -42,8 +46,8 @@ class SpecOptions:
         written = config().mechanism if self.mechanism is None else {"kind": self.mechanism}
         if not written:
             raise ConfigError(
-                "Expected one of --mechanism NAME, --spec FILE.toml and dptext.toml with a mechanism (dptext init "
-                "writes it). dptext recommend names one."
+                f"Expected one of --mechanism NAME, --spec FILE.toml{other and f', {other}'} and dptext.toml with a "
+                "mechanism (dptext init writes it). dptext recommend names one."
             )
         return spec_from_settings({**written, **changes})
 
@@ -61,7 +65,7 @@ class MechanismOptions(SpecOptions):
             given = config().model
             if not self and given is not None and given.is_dir():
                 return Choice(_as_written(given), given)
-            return Choice(self.chosen_spec())
+            return Choice(self.chosen_spec("--model MODEL (what dptext fit wrote)"))
         if SpecOptions.__bool__(self):
             raise ConfigError(
                 "Expected one of --mechanism NAME, --spec FILE.toml and --model MODEL. A model has its settings "

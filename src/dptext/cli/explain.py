@@ -68,7 +68,7 @@ def explain(
     if without_file and (certificate is None or is_model):
         raise ConfigError("Expected OUT.guarantee.json with --without-file.")
     if certificate is None:
-        spec = named.chosen_spec()
+        spec = named.chosen_spec("OUT (a release or a model)")
         _show(spec, _promised(spec, unit, delta), _remarks(spec), as_json)
     elif is_model:
         described = certificate / MODEL_FILE

@@ -172,8 +172,6 @@ WithoutGuaranteeOption = Annotated[
     bool, promises("--without-guarantee", help="Allow a mechanism that guarantees nothing.")
 ]
 DeltaOption = Annotated[float, promises("--delta", help="The delta at which guarantees are stated.")]
-FirstSetArgument = Annotated[Path, file_argument(metavar="A", help="Texts of one set, such as a sensitive one.")]
-SecondSetArgument = Annotated[Path, file_argument(metavar="B", help="Texts of the other, such as a safe one.")]
 _ledger_option = functools.partial(pays, "--ledger", parser=ledger_location, metavar="PLACE")
 _named_by_environment = functools.partial(_ledger_option, envvar="DPTEXT_LEDGER", show_envvar=True)
 LedgerOption = Annotated[

@@ -15,6 +15,7 @@ from typing import Annotated, Any, Final
 from typer import Argument
 
 from dptext.cli import labels, options
+from dptext.cli.app import config
 from dptext.cli.chosen import MechanismOptions, check_label_field
 from dptext.cli.grouped import computes, leaves, promises, runs
 from dptext.cli.many import Many, Run, is_dataset, refuse_for_a_file
@@ -234,7 +235,8 @@ def _privatize_file(source: Path, target: Path, run: Run, certificate: Path | No
         judged = source != STREAM and run.mechanism.spec.traits.releases_text
         judged &= plan.output_format is None  # `dptext utility` has no such option
         said = run.form.typed(label_field=plan.fields.label, id_field=plan.fields.id)
-        judge = shlex.join(["dptext", "utility", "fidelity", str(source), str(target), "--public", "PUBLIC", *said])
+        public = str(config().options.get("public", "PUBLIC"))
+        judge = shlex.join(["dptext", "utility", "fidelity", str(source), str(target), "--public", public, *said])
         print(
             f"Next: {shlex.join(['dptext', 'explain', str(target)])}" + f"; was it worth it: {judge}" * judged, file=out
         )

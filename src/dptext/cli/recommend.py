@@ -51,7 +51,7 @@ _SCOPE: Final = (
 _SYNTHESIS: Final = "measured_synthesis.json"
 _ASKED: Final = "Do readers need each text, or a corpus that says what all of them say?"
 _BOTH: Final = (
-    f"{_ASKED}\n--of corpus: one epsilon for all of them, and one party sees them; not to be compared. Of each text:"
+    f"{_ASKED}\n--of corpus: one epsilon for all of them, and one party sees them: another question. --of texts:"
 )
 _DELTA: Final = 1e-5  # delta of the measured splits
 _LEAST: Final = 0.5  # smallest epsilon of the measured splits
@@ -190,13 +190,13 @@ def _answer(answers: Sequence[Recommendation], asked: Asked) -> list[str]:
     chosen = [answer.qualified[0].row for answer in answers if answer.qualified]
     if not chosen:
         return [
-            f"None: at {price} no measured mechanism is worth taking for {asked.task}.",
+            f"None: up to {price} no measured mechanism is worth taking for {asked.task}.",
             "Ask for a larger --epsilon or another --unit, release less, or measure your own: dptext compare.",
         ]
     free = [answer.corpus for answer in answers if answer.is_free]
     if len(free) == len(chosen):
         return [
-            f"{TAKE_NONE} At {price} nothing that was measured {_BEATS[asked.task]}, beyond the intervals (95%).",
+            f"{TAKE_NONE} Up to {price} nothing that was measured {_BEATS[asked.task]}, beyond the intervals (95%).",
             "",
             *map(_line, answers),
             "",
@@ -204,7 +204,7 @@ def _answer(answers: Sequence[Recommendation], asked: Asked) -> list[str]:
             "Measured on these corpora and no others: dptext compare measures yours.",
         ]
     kind, n = Counter(row.kind for row in chosen).most_common(1)[0]
-    lines = [f"Take {kind}: at {price} it measured best for {asked.task} on {n} of {len(answers)} corpora."]
+    lines = [f"Take {kind}: up to {price} it measured best for {asked.task} on {n} of {len(answers)} corpora."]
     if free:
         lines.append(f"For {asked.task} alone, public text does no worse on {', '.join(free)}, and costs nothing.")
     lines.append("")

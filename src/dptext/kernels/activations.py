@@ -18,7 +18,7 @@ _ERF_P = tuple(map(F, (1.128404966835483, 0.16183068592669247, 0.047812788516960
 _ERF_Q = tuple(map(F, (1.0, 0.4769590165912849, 0.10082747423793262, 0.0113418376931375)))
 _FARTHEST = F(4.0)
 _ROOT_HALF = F(0.7071067811865476)
-_ZERO, _HALF, _ONE, _TWO, _MOST = F(0.0), F(0.5), F(1.0), F(2.0), F(127.0)
+_HALF, _ONE, _MOST = F(0.5), F(1.0), F(127.0)
 
 
 @compiled
@@ -51,22 +51,6 @@ def gate(both: Array, n: int, out: Array) -> None:
         for k in range(width):
             g = both[i, k]
             out[i, k] = g / (_ONE + exp_minus(g)) * both[i, width + k]
-
-
-@compiled
-def tanh(x: Array, n: int) -> None:
-    """The hyperbolic tangent, in place."""
-    for i in range(n):
-        for k in range(x.shape[1]):
-            x[i, k] = _TWO / (_ONE + exp_minus(_TWO * x[i, k])) - _ONE
-
-
-@compiled
-def elu(x: Array, n: int) -> None:
-    """x if x > 0, else e^x - 1, in place."""
-    for i in range(n):
-        for k in range(x.shape[1]):
-            x[i, k] = max(x[i, k], _ZERO) + exp_minus(max(-x[i, k], _ZERO)) - _ONE
 
 
 @compiled

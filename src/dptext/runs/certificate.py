@@ -109,6 +109,8 @@ class Certificate:
         fields: the names in the file of the columns `id`, `text` and `label` that have other names.
         reading: the changes to texts as they were read, by their names in `READING`; they show in releases.
         record: the record of plain text: "file", "line" or "block"; empty if records were rows.
+        derived: the sha256 of the summary that the texts were written from, as `summary`, and the settings of the
+            writer; empty if the output was computed from private records.
     """
 
     settings: Mapping[str, Json]
@@ -127,6 +129,7 @@ class Certificate:
     fields: Mapping[str, str] = field(default_factory=dict)
     reading: tuple[str, ...] = ()
     record: str = ""
+    derived: Mapping[str, Json] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         _validate.probability(delta=self.delta)
@@ -144,7 +147,7 @@ class Certificate:
 
     def to_json(self) -> str:
         """Return the certificate as JSON text."""
-        late = ("fields", "reading", "record")
+        late = ("fields", "reading", "record", "derived")
         data: dict[str, object] = {"schema": SCHEMA}
         data |= {each.name: getattr(self, each.name) for each in fields(self) if each.name not in late}
         data |= {
@@ -156,7 +159,10 @@ class Certificate:
             "charged": None if self.charged is None else self.charged.to_dict(),
             "repetition": self.repetition,
         }
-        written = (("fields", dict(self.fields)), ("reading", self.reading), ("record", self.record))
+        written = (
+            *(("fields", dict(self.fields)), ("reading", self.reading), ("record", self.record)),
+            ("derived", dict(self.derived)),
+        )
         data |= {name: found for name, found in written if found}
         return json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
@@ -197,6 +203,12 @@ class Certificate:
             f"{self.version}, {self.randomness} randomness; {'; '.join(said)}."
         )
         head += f" {SAID[Portion(self.record)]}" if self.record else ""
+        if self.derived:
+            head += (
+                f" The texts were written by {self.derived['writer']} from the summary with sha256 "
+                f"{str(self.derived['summary'])[:12]}..., which has this guarantee; writing reads no private text and "
+                "costs nothing."
+            )
         return "\n\n".join([head, *(guarantee.explain() for guarantee in self.guarantees)])
 
 
@@ -268,7 +280,15 @@ def _read(data: Mapping[str, Json]) -> Certificate:
         fields=_fields(_typed(data.get("fields", {}), dict)),
         reading=reading,
         record=record,
+        derived=_derived(_typed(data.get("derived", {}), dict)),
     )
+
+
+def _derived(found: Mapping[str, Json]) -> dict[str, Json]:
+    if found:
+        _digest(found["summary"])
+        _typed(found["writer"], str)
+    return dict(found)
 
 
 MANIFEST: Final = "manifest.json"

@@ -7,18 +7,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Any, BinaryIO, Final, cast
 
 from dptext._wording import html_text
-from dptext.errors import ConfigError
+from dptext.errors import ConfigError, needing
 from dptext.privacy.guarantee import Guarantee
 from dptext.runs.certificate import Certificate, certificate_path
 from dptext.runs.specs import synthesis_from_settings
 from dptext.synthesis.report import Topics, topics_page
+from dptext.synthesis.summary import Summary
 from dptext.text.columns import Columns
 from dptext.text.files import Target, sha256_of, writing
 from dptext.text.formats import Format, output_format
-from dptext.text.records import Release
+from dptext.text.records import Fields, Release
 from dptext.text.writers import APPENDABLE, encode_batch, write_all
 from dptext.types import Json
 
@@ -39,6 +40,7 @@ class Synthesized:
         inputs: the input files, which `write` never replaces.
         settle: call to settle the charge of a run with settled=False, before anybody sees the corpus; else None.
         data: contents of the output file if no text is released.
+        fields: names of the columns of texts and labels.
     """
 
     releases: tuple[Release[str], ...]
@@ -49,6 +51,7 @@ class Synthesized:
     inputs: tuple[Path, ...] = ()
     settle: Callable[[], None] | None = field(default=None, repr=False, compare=False)
     data: bytes = field(default=b"", repr=False)
+    fields: Fields = field(default_factory=Fields)
 
     @property
     def guarantees(self) -> tuple[Guarantee, ...]:
@@ -73,7 +76,7 @@ class Synthesized:
         for each in (target, beside, *reports):
             each.check()
             each.clear()  # delete a leftover of an earlier draw under the same charge
-        kind, columns = file_columns(target.path, format, self.certificate.settings)
+        kind, columns = self._columns(target.path, format)
         page = topics_page(self.report, [self.guarantees[-1].sentence(), *self.sentences]).encode()
         with contextlib.ExitStack() as whole:  # exits run in reverse order: the certificate gets its name first
             file = whole.enter_context(target.opened())
@@ -82,7 +85,9 @@ class Synthesized:
             else:
                 _put(target, file, self.data)
             file.flush()
-            named = replace(self.certificate, output=target.path.name, sha256=sha256_of(Path(file.name)))
+            named = replace(
+                self.certificate, output=target.path.name, sha256=sha256_of(Path(file.name)), fields=columns.renamed
+            )
             contents = self.report.to_json(), page, named.to_json().encode()
             for each, data in zip((*reports, beside), contents, strict=True):
                 _put(each, whole.enter_context(each.opened()), data)
@@ -92,10 +97,42 @@ class Synthesized:
                 settle()
         return named
 
+    def _columns(self, path: Path, format: Format | None) -> tuple[Format, Columns]:
+        if self.certificate.derived:
+            labels = tuple(str(each) for each in cast("list[Json]", self.certificate.settings["labels"]))
+            return text_columns(path, format, labels, self.fields)
+        return file_columns(path, format, self.certificate.settings, self.fields)
+
+    @property
+    def summary(self) -> Summary:
+        """The summary that was measured. ConfigError: this is not the result of `dptext.summarize`."""
+        if self.certificate.settings["kind"] != "summary" or not self.data:
+            raise ConfigError("Expected the result of dptext.summarize, found other results: they hold no summary.")
+        return Summary.of_bytes(self.data)
+
     def to_dict(self) -> dict[str, list[str | None]]:
-        """Return the columns id, text and label as lists by name, for a data frame."""
-        names = {"id": "id", "text": "output", "label": "label"}
+        """Return the columns of ids, texts and labels as lists by name, for a data frame."""
+        own = self.fields
+        names = {own.id or "id": "id", own.text: "output", own.label or "label": "label"}
         return {name: [getattr(each, its) for each in self.releases] for name, its in names.items()}
+
+    def to_pandas(self) -> Any:
+        """Return a pandas data frame. MissingExtraError: pandas is not installed."""
+        with needing("A data frame", "dptext[frames]"):
+            import pandas as pd  # noqa: PLC0415 (an extra)
+        return pd.DataFrame(self.to_dict())
+
+    def to_polars(self) -> Any:
+        """Return a polars data frame. MissingExtraError: polars is not installed."""
+        with needing("A polars data frame", "polars"):
+            import polars as pl  # noqa: PLC0415 (not installed by dptext)
+        return pl.DataFrame(self.to_dict())
+
+    def to_dataset(self) -> Any:
+        """Return a `datasets.Dataset` of Hugging Face. MissingExtraError: datasets is not installed."""
+        with needing("A Dataset", "dptext[frames]"):
+            import datasets  # noqa: PLC0415 (an extra)
+        return datasets.Dataset.from_dict(self.to_dict())
 
     def __repr__(self) -> str:
         return f"Synthesized({self.certificate.settings['kind']}, {len(self.releases):,} texts)"
@@ -109,23 +146,37 @@ def paths_of(target: Path) -> tuple[Path, ...]:
     return target, certificate_path(target), *(target.with_name(target.name + end) for end in REPORT_SUFFIXES)
 
 
-def file_columns(target: Path, format: Format | None, spec: Mapping[str, Json]) -> tuple[Format, Columns]:
+def file_columns(
+    target: Path, format: Format | None, spec: Mapping[str, Json], fields: Fields | None = None
+) -> tuple[Format, Columns]:
     """Return the format and columns of an output, before its charge. ConfigError: these or the path cannot be used."""
+    wanted = synthesis_from_settings(spec)
+    if wanted.writes:
+        return text_columns(target, format, wanted.labels, fields)
+    _require_utf8(target)
+    if target.suffix != wanted.suffix:
+        raise ConfigError(f"Expected OUT{wanted.suffix}, found {str(target)!r}: {wanted.kind} releases no text.")
+    return Format.JSON, Columns(label=bool(wanted.labels))
+
+
+def text_columns(
+    target: Path, format: Format | None, labels: tuple[str, ...], fields: Fields | None = None
+) -> tuple[Format, Columns]:
+    """Return the format and columns of a file of texts with these labels. ConfigError: the path cannot be used."""
+    _require_utf8(target)
+    columns = Columns(label=bool(labels), fields=fields or Fields())
+    kind = output_format(target, format)
+    columns.names(kind)
+    if kind in APPENDABLE:  # trial of the encoding; other formats fail as they are written
+        encode_batch((Release("0", "", labels[0] if labels else None),), kind, columns)
+    return kind, columns
+
+
+def _require_utf8(target: Path) -> None:
     try:
         str(target).encode()
     except UnicodeEncodeError:
         raise ConfigError("Expected an output path in UTF-8: the certificate names it.") from None
-    wanted = synthesis_from_settings(spec)
-    columns = Columns(label=bool(wanted.labels))
-    if not wanted.writes:
-        if target.suffix != wanted.suffix:
-            raise ConfigError(f"Expected OUT{wanted.suffix}, found {str(target)!r}: {wanted.kind} releases no text.")
-        return Format.JSON, columns
-    kind = output_format(target, format)
-    columns.names(kind)
-    if kind in APPENDABLE:  # trial of the encoding; other formats fail as they are written
-        encode_batch((Release("0", "", wanted.labels[0] if wanted.labels else None),), kind, columns)
-    return kind, columns
 
 
 def _put(target: Target, file: BinaryIO, data: bytes) -> None:

@@ -159,7 +159,8 @@ def run(
     digest = hashlib.sha256(data).hexdigest()
     certificate = statement.certificate(IN_MEMORY, digest, len(releases), charged=charged, fields={})
     inputs = (Path(private.source),) if isinstance(private.source, str | PathLike) else ()
-    return Synthesized(releases, found.report, found.sentences, certificate, left, inputs, settle, alone)
+    named = Fields(text=fields.text, label=fields.label)
+    return Synthesized(releases, found.report, found.sentences, certificate, left, inputs, settle, alone, named)
 
 
 def _subjects(private: Private, due: Due) -> Iterator[str]:

@@ -21,7 +21,7 @@ from dptext.mechanism import settings
 from dptext.runs.certificate import Certificate, certificate_path, stream_mark
 from dptext.runs.states import CorpusState
 from dptext.runs.synthesized import Synthesized, paths_of
-from dptext.synthesis.spec import SynthesisSpec
+from dptext.synthesis.spec import CorpusSpec
 from dptext.text.files import (
     Target,
     held,
@@ -97,9 +97,7 @@ class Unpublished:
         """Return whether to resume the run that lies here: by `resume`, or because `charge_key` is its charge key."""
         return resume or (bool(charge_key) and (there := self.load()) is not None and there.charge_key == charge_key)
 
-    def drawn(
-        self, spec: SynthesisSpec, payment: Payment | None, charge_key: str | None, *, resume: bool
-    ) -> str | None:
+    def drawn(self, spec: CorpusSpec, payment: Payment | None, charge_key: str | None, *, resume: bool) -> str | None:
         """Return the settings digest of a run to resume that is paid and whole, and so needs no input; else None.
 
         ConfigError: the run has other settings or another account.

@@ -108,9 +108,10 @@ def verify(path: str | PathLike[str], *, ledger: "Ledger | None" = None, with_fi
             raise DataError(f"{path} speaks of {certificate.records} records, its parts hold {manifest.records}.")
     else:
         released = [Part(Path(certificate.output).name, certificate.records, certificate.sha256)]
-    if spec.traits.releases_text or spec.traits.releases_vectors:  # a report has no records to count
+    texts = spec.traits.releases_text or bool(certificate.derived)
+    if texts or spec.traits.releases_vectors:  # a report has no records to count
         for part in released:
-            _count_records(part, path.parent, certificate.fields, TEXT_FIELD if spec.traits.releases_text else ID_FIELD)
+            _count_records(part, path.parent, certificate.fields, TEXT_FIELD if texts else ID_FIELD)
     if ledger is not None:
         _look_up(certificate, ledger)
     return Verified(certificate, spec, with_file)

@@ -24,7 +24,7 @@ from dptext.language.reading import SMOLLM2, LanguageModel, load_language_model
 from dptext.sampling.discrete import uniform_below
 from dptext.sampling.randomness import Randomness, seeded
 from dptext.synthesis.blocks import POINTS, WORDS
-from dptext.synthesis.from_pool import labelled
+from dptext.synthesis.judging import believed, judged
 from dptext.synthesis.lexicon import Lexicon
 from dptext.synthesis.pool import apportioned, shuffled
 from dptext.synthesis.spec import MIX, Synthetic
@@ -33,10 +33,8 @@ from dptext.synthesis.writer import Writer
 from dptext.text.records import Record
 from dptext.types import Floats, Integers
 
-_GRID: Final = np.linspace(-6.0, 8.0, 141)  # possible shifts of the logarithm of a word's rate
 _LEAST_RATE: Final = 1e-6
 _USUAL: Final = 2.0  # pseudo-count: as if this many more drafts had each word, as a mark
-_PRIOR: Final = 1.5  # of the Laplace prior of the logarithm of a rate: larger believes less
 _STEP: Final = 0.7  # factor of each update of a shift after the first
 _LARGEST: Final = 10.0  # bound on the size of a shift
 _FEWEST: Final = 0.02  # a token keeps at least this part of its expected number
@@ -84,7 +82,7 @@ class FromModel:
         spec, counts = summary.spec, summary.counts
         if WORDS not in summary.known or summary.public.lexicon is None:
             raise ConfigError("Expected a summary of words, found none: measure --with words, or take the writer pool.")
-        wanted = apportioned(np.maximum(counts.numbers, counts.deviation), self.size)
+        wanted = apportioned(summary.shares(np.maximum(counts.numbers, counts.deviation)), self.size)
         texts = self._written(summary, wanted * self.factor, source, on_progress)
         kept, agreed = self._kept(summary, texts, wanted.tolist())
         flat = [(text, spec.labels[c] if spec.labels else None) for c, own in enumerate(kept) for text in own]
@@ -128,7 +126,7 @@ class FromModel:
         if POINTS not in summary.known or space is None or not flat:
             return [list(own[:n]) for own, n in zip(texts, wanted, strict=True)], None
         own = np.repeat(np.arange(len(texts)), list(map(len, texts)))
-        scores, sizes, _ = labelled(summary, space.points(flat))
+        scores, sizes, _ = judged(summary, flat, space.points(flat))
         scores = scores - np.log(sizes / sizes.sum())  # each label is as likely as any other: sizes are met by `wanted`
         mine = scores[np.arange(len(flat)), own] - np.logaddexp.reduce(scores, axis=1)
         kept = []
@@ -248,20 +246,6 @@ class Spellings:
         gained = np.bincount(self.tokens, (more[self.words] * part)[owner], minlength=len(expected))
         usual = np.maximum(expected, _LEAST_RATE)
         return np.asarray(np.clip(np.log(np.maximum(usual + gained, _FEWEST * usual) / usual), -2.0, 3.0))
-
-
-def believed(numbers: Floats, units: float, rates: Floats, deviation: float) -> Floats:
-    """Return the most likely rates of words `(width,)`, given noisy numbers and public rates.
-
-    ln(rate / public rate) has a Laplace prior, so that most words keep their public rate.
-    """
-    best, score = rates.copy(), np.full(len(rates), -np.inf)
-    for shift in _GRID:  # one shift at a time: memory is that of the list
-        options = np.minimum(rates * np.exp(shift), 1.0)
-        likely = -np.square((numbers - units * options) / deviation) / 2 - _PRIOR * abs(shift)
-        better = likely > score
-        best[better], score[better] = options[better], likely[better]
-    return best
 
 
 class _Desk:

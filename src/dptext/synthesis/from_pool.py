@@ -14,20 +14,18 @@ import numpy as np
 from dptext.errors import ConfigError
 from dptext.sampling.randomness import Randomness
 from dptext.synthesis.blocks import POINTS, TOPICS
+from dptext.synthesis.judging import judged
 from dptext.synthesis.labelling import (
     chosen,
-    class_scores,
-    class_sizes,
     fitting_size,
     pool_counts,
     pool_mix,
     shortage,
-    shrunk,
 )
 from dptext.synthesis.pool import apportioned, shuffled
 from dptext.synthesis.spec import Synthetic
 from dptext.synthesis.summary import Summary
-from dptext.types import Floats, Integers
+from dptext.types import Integers
 
 _MOST: Final = 0.9  # of the pool leaves at most, where no size is given
 
@@ -61,7 +59,10 @@ class FromPool:
 
     def _labelled(self, summary: Summary, source: Randomness) -> Synthetic:
         spec, pool, counts = summary.spec, summary.public.pool, summary.counts
-        scores, sizes, means = labelled(summary, pool.points, prior=self.prior)
+        scores, found, means = judged(summary, pool.texts, pool.points, prior=self.prior)
+        sizes = summary.shares(found) * found.sum()
+        if summary.wanted:  # the noisy shares are the prior of a label no more
+            scores = scores + np.log(np.maximum(sizes, 1e-9) / found)
         if pool.topics is not None:
             cells = summary.known[TOPICS]
             spread = cells.deviation * math.sqrt(len(spec.labels))
@@ -69,7 +70,7 @@ class FromPool:
         most = self._most(summary)
         size = self.size or fitting_size(scores, sizes, most)
         rows, label = chosen(scores, sizes, size)
-        blurred = summary.known[POINTS].deviation / sizes * math.sqrt(means.shape[1])
+        blurred = summary.known[POINTS].deviation / found * math.sqrt(means.shape[1])
         there = pool_counts(scores), pool_mix(scores, sizes, blurred) * len(scores)
         leaving = np.bincount(label, minlength=len(counts.numbers))
         report = replace(summary.report, shortage=shortage(spec.labels, sizes, there, leaving, most))
@@ -94,19 +95,3 @@ class FromPool:
         texts = tuple(pool.texts[i] for i in picked[order])
         labels = tuple(spec.labels[i] if spec.labels else None for i in named[order])
         return Synthetic(texts, labels, summary.report, summary.report.sentences())
-
-
-def labelled(summary: Summary, points: Floats, *, prior: bool = True) -> tuple[Floats, Floats, Floats]:
-    """Return the log-probability of each label for points `(n, labels)`, numbers of units, and class means.
-
-    The means are shrunk by the share of noise in them, towards guesses made from the names of the labels if `prior`.
-    """
-    known, counts, pool = summary.known[POINTS], summary.counts, summary.public.pool
-    dim = pool.points.shape[1]
-    sizes = class_sizes(counts.numbers, counts.deviation)
-    # The variance of the noise, and of the mean of a small class.
-    variance = (known.deviation / sizes[:, None]) ** 2 + pool.points.var(axis=0) / sizes[:, None]
-    means = known.numbers.reshape(-1, dim) / sizes[:, None]
-    centre = summary.public.centre if prior else None
-    shrunk_means = shrunk(means, means.mean(axis=0) if centre is None else centre, variance)
-    return class_scores(points, pool.points, shrunk_means, sizes), sizes, shrunk_means

@@ -161,13 +161,13 @@ def chosen(scores: Floats, sizes: Floats, size: int) -> tuple[Integers, Integers
     ]
     there = np.array([len(each) for each in order])
     quota = np.zeros(len(there), np.int64)
-    open_ = there > 0
+    open_ = (there > 0) & (sizes > 0)
     while (left := size - quota.sum()) > 0 and open_.any():
         more = np.maximum(1, np.floor(left * sizes / sizes[open_].sum())).astype(np.int64) * open_
         if more.sum() > left:  # one text each for the largest classes
             more = np.zeros_like(more)
             more[np.argsort(-np.where(open_, sizes, -1.0), kind="stable")[:left]] = 1
         quota = np.minimum(quota + more * open_, there)
-        open_ = quota < there
+        open_ &= quota < there
     rows = np.concatenate([each[:n] for each, n in zip(order, quota, strict=True)])
     return rows, best[rows]

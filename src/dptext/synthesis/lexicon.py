@@ -19,6 +19,9 @@ from dptext.text.tokens import words_of
 from dptext.types import Floats, Integers
 
 _MOST_READ: Final = 4_096  # the first words of a text, which are read
+_POOL: Final = 50.0  # weight of the pool's rates, in texts, beside the drafts
+_PULL: Final = 8.0  # weight of all public texts, in texts, beside the drafts of a label
+_LEAST: Final = 1e-5  # a rate is at least this
 _FUNCTION: Final = """
 a an the this that these those i me my mine we us our ours you your yours he him his she her hers it its they them their
 theirs who whom whose which what of to in on at by for from with without into onto as than and or but nor so if then
@@ -77,10 +80,23 @@ def fit_lexicon(public: Iterable[str], *, more: Iterable[str] = (), size: int, m
     return Lexicon(tuple(words), most)
 
 
-def mark_rates(lexicon: Lexicon, texts: Sequence[str]) -> Floats:
-    """Return the share of texts that have each word among their marks, `(width,)`."""
+def mark_rates(lexicon: Lexicon, texts: Sequence[str], drafts: Sequence[Sequence[str]], labels: int) -> Floats:
+    """Return the rates at which public texts of each label have each word among their marks, `(labels, width)`.
+
+    They are rates of the drafts of a label, pulled towards those of all drafts and the pool's `texts`. Without drafts
+    they are those of the pool, whatever the label.
+    """
+    own = [(_marked(lexicon, each), len(each)) for each in drafts or [()] * labels]
+    pool, share = _marked(lexicon, texts), _POOL / max(1, len(texts))
+    drafted, written = sum(marked for marked, _ in own), sum(n for _, n in own)
+    usual = (drafted + share * pool) / (written + _POOL)
+    return np.array([np.maximum((marked + _PULL * usual) / (n + _PULL), _LEAST) for marked, n in own])
+
+
+def _marked(lexicon: Lexicon, texts: Sequence[str]) -> Floats:
+    """Return the number of texts that have each word among their marks, `(width,)`."""
     marks = lexicon.marks(texts)
-    return np.asarray(np.bincount(marks[marks >= 0], minlength=len(lexicon)) / max(1, len(texts)), np.float64)
+    return np.bincount(marks[marks >= 0], minlength=len(lexicon)).astype(np.float64)
 
 
 def _counts(word: str) -> bool:

@@ -37,7 +37,8 @@ class Public:
         pool: the pool, with space and topics if these are measured.
         centre: prior class means `(labels, dim)`; None without points.
         lexicon: the words that can count; None without words.
-        rates: the share of pool texts that have each word among their marks, `(width,)`; None without words.
+        rates: the rates at which public texts of each label have each word among their marks, `(labels or 1, width)`;
+            None without words.
         examples: public texts that a language model is shown.
         drafts: public drafts of each label; empty if no model wrote any.
         model: sha256 of the weights of the model that wrote the drafts; empty without drafts.
@@ -88,7 +89,7 @@ class Public:
         if self.centre is not None:
             arrays["centre"] = self.centre
         if self.lexicon is not None and self.rates is not None:
-            arrays |= {"words": _packed(self.lexicon.words), "words.rates": self.rates}
+            arrays |= {"words": _packed(self.lexicon.words), "words.rates": self.rates.astype(np.float32)}
         return described, arrays
 
     @classmethod

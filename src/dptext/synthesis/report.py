@@ -112,10 +112,10 @@ def _part(share: float, about: str = "") -> str:
 
 @dataclass(frozen=True, slots=True)
 class LabelWords:
-    """The words that each label has more often than the pool.
+    """The words that each label has more often than public text.
 
     Attributes:
-        words: word, noisy number of units that have it among their marks, and expected number by the pool, for at most
+        words: word, noisy number of units with it among their marks, and expected number by public text, for at most
             `_NAMED_WORDS` words of each label, those first that exceed the expected number most.
         margin: half of the 95% interval of each number.
     """
@@ -293,8 +293,8 @@ class Topics:
             if own
         ]
         if not each:
-            return "No word is more frequent than in the pool by more than the noise."
-        return f"Words more frequent than in the pool: {'; '.join(each[:_NAMED])}."
+            return "No word is more frequent than in public text by more than the noise."
+        return f"Words more frequent than in public text: {'; '.join(each[:_NAMED])}."
 
 
 def _largest(names: Sequence[str], found: Estimated) -> list[tuple[str, float]]:
@@ -326,6 +326,8 @@ def topics_page(found: Topics, said: Sequence[str]) -> str:
         parts.append(f"<p>In all {whole} {unit}{of}.</p>")
     if found.labels:
         parts.append(_table("Labels", "label", [escape(name) for name in found.shown], known.by_label, unit))
+    if found.words is not None:
+        parts.append(_words(found.shown or ("all texts",), found.words))
     if found.topics:
         order = np.argsort(-known.by_topic.numbers, kind="stable").tolist()
         shown = []
@@ -362,6 +364,17 @@ def _table(
         shown = f"<td class='n'>{_number(known, i)}</td><td class='bar'>{bar}</td>"
         lines.append(f"<tr><th scope='row'>{names[i]}</th>{shown}</tr>")
     return f"<table><caption>{title}</caption>{''.join(lines)}</tbody></table>"
+
+
+def _words(labels: Sequence[str], found: LabelWords) -> str:
+    """Return a table of the words that each label has more often than public text, with noisy numbers."""
+    title = "Words more frequent than in public text"
+    lines = ["<thead><tr><th scope='col'>label</th><th scope='col'>words</th></tr></thead><tbody>"]
+    for label, own in zip(labels, found.words, strict=True):
+        shown = ", ".join(f"{escape(word)} ({max(0.0, n):,.0f})" for word, n, _ in own) or "none beyond the noise"
+        lines.append(f"<tr><th scope='row'>{escape(label)}</th><td>{shown}</td></tr>")
+    note = f"<p>In brackets: units with the word among their marks, each within {found.margin:,.0f} at 95%.</p>"
+    return f"<table><caption>{title}</caption>{''.join(lines)}</tbody></table>{note}"
 
 
 def _cells(found: Topics, known: Estimated, order: Sequence[int]) -> str:

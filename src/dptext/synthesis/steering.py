@@ -45,7 +45,7 @@ class Steering(WritingSpec):
         points: whether class means are measured, by which the texts that leave are chosen; only with labels.
     """
 
-    marks: int = 12
+    marks: int = 5
     vocabulary: int = 20_000
     drafts: int = 48
     matches: int = 3

@@ -21,6 +21,8 @@ from dptext.errors import ConfigError, DataError, MissingExtraError
 from dptext.frozen import Frozen
 from dptext.language.reading import MODEL_IS_PUBLIC, SMOLLM2, load_language_model
 from dptext.mechanism import settings
+from dptext.privacy.events import Event, ZcdpEvent
+from dptext.privacy.guarantee import Unit
 from dptext.sampling.randomness import seeded
 from dptext.synthesis.agreement import Known
 from dptext.synthesis.blocks import COUNTS, POINTS, TOPICS, UNLIKE, WORDS, Layout
@@ -38,8 +40,9 @@ from dptext.synthesis.sums import Draws
 from dptext.synthesis.writer import Writer, examples_of
 from dptext.text.reading import as_records
 from dptext.text.records import Record
-from dptext.types import Json
+from dptext.types import Floats, Json
 
+NOBODY_TWICE: Final = "nobody is in two of the corpora whose summaries were added"
 #: The share of rho for the number of texts that are unlike the pool.
 FIT_SHARE: Final = 0.01
 #: How the rest of rho is shared among the blocks that are measured, unless a setting says otherwise.
@@ -79,6 +82,8 @@ class SummarySpec(CorpusSpec):
         tokens: largest number of tokens of a draft.
         examples: number of public texts that the model is shown.
         count_share, point_share, topic_share, word_share: shares of rho; 0 takes the default.
+        added: rho of each further summary that was added to this one; `dptext summary add` sets it.
+        disjoint: whether nobody is in two of the corpora whose summaries were added, by the word of their owners.
     """
 
     writes: ClassVar[bool] = False
@@ -97,6 +102,8 @@ class SummarySpec(CorpusSpec):
     point_share: float = 0.0
     topic_share: float = 0.0
     word_share: float = 0.0
+    added: tuple[float, ...] = ()
+    disjoint: bool = False
     kind: Literal["summary"] = field(default="summary", init=False)
 
     def __post_init__(self) -> None:
@@ -148,8 +155,16 @@ class SummarySpec(CorpusSpec):
 
     @property
     def assumed(self) -> tuple[str, ...]:
-        """The assumptions; also that the language model is public, if it writes drafts."""
-        return (*self.assumptions, *((MODEL_IS_PUBLIC,) if self.marks and self.drafts else ()))
+        """The assumptions; also that the language model is public, if it writes drafts, and that corpora are apart."""
+        model = (MODEL_IS_PUBLIC,) if self.marks and self.drafts else ()
+        return (*self.assumptions, *model, *((NOBODY_TWICE,) if self.added and self.disjoint else ()))
+
+    def events(self, unit: Unit) -> tuple[Event, ...]:
+        """Return the events of one unit: all summaries that were added, or the costliest if nobody is in two."""
+        own = CorpusSpec.events(self, unit)
+        if self.disjoint:
+            return (ZcdpEvent(max(self.rho, *self.added)),) if self.added else own
+        return (*own, *(ZcdpEvent(rho) for rho in self.added))
 
     @property
     def shown(self) -> tuple[str, ...]:
@@ -174,6 +189,8 @@ class SummarySpec(CorpusSpec):
 
     def fit(self, *, public: Iterable[Record], seed: int | None = None) -> FittedSummary:
         """Read the pool. Labels of the pool serve as examples alone; a text that occurs twice counts once."""
+        if self.added:
+            raise ConfigError("Expected added to be empty: dptext summary add adds summaries.")
         records = [record for record in as_records(public) if says_something(record.text)]
         texts = pool_texts(records)
         examples, drafts, digest = self._drafted(records, seed or 0)
@@ -191,7 +208,7 @@ class SummarySpec(CorpusSpec):
         lexicon = rates = None
         if self.marks:
             lexicon = fit_lexicon([*texts, *own], more=_more_words(self.encoder), size=self.vocabulary, most=self.marks)
-            rates = mark_rates(lexicon, texts)
+            rates = mark_rates(lexicon, texts, drafts, max(1, len(self.labels)))
         return FittedSummary(self, Public(pool, centre, lexicon, rates, examples, drafts, digest))
 
     def _drafted(
@@ -296,12 +313,14 @@ class Summary:
         public: what is public.
         known: noisy numbers of each block, `(labels or 1, width)`, and their deviation, by the names of blocks.
         releases: digests of the releases that are added up; empty if the summary is one release.
+        wanted: shares of the labels in what is written; empty takes the noisy shares.
     """
 
     spec: SummarySpec
     public: Public
     known: Mapping[str, Known]
     releases: tuple[str, ...] = ()
+    wanted: tuple[float, ...] = ()
 
     def __repr__(self) -> str:
         return f"Summary({', '.join(self.known)})"
@@ -311,6 +330,10 @@ class Summary:
         """Noisy numbers of units by label, `(labels or 1,)`."""
         known = self.known[COUNTS]
         return Known(known.numbers[:, 0], known.deviation)
+
+    def shares(self, counts: Floats) -> Floats:
+        """Return the shares of the labels in what is written: those `wanted`, or those of `counts` `(labels or 1,)`."""
+        return np.array(self.wanted) if self.wanted else np.asarray(counts / counts.sum())
 
     @property
     def fit(self) -> CorpusFit | None:
@@ -378,8 +401,69 @@ class Summary:
         except (SafetensorError, KeyError, TypeError, ValueError, AttributeError):
             raise DataError("This is not a summary that dptext wrote.") from None
 
+    def mixed(self, mix: Mapping[str, float]) -> Summary:
+        """Return the summary with these shares of labels in the place of the noisy ones, for a writer.
+
+        Labels that are not named keep their noisy shares of the rest. ConfigError: a label is unknown, or shares exceed
+        1.
+        """
+        labels, counts = self.spec.labels, np.maximum(self.counts.numbers, self.counts.deviation)
+        unknown = [name for name in mix if name not in labels]
+        if unknown or not labels:
+            raise ConfigError(
+                f"Expected shares of {', '.join(labels) or 'labels, which there are'}, found {unknown[:1]}."
+            )
+        if any(share < 0 for share in mix.values()) or not 0 < (given := sum(mix.values())) <= 1 + 1e-9:
+            raise ConfigError("Expected shares of labels from 0 to 1 that add up to at most 1.")
+        rest = np.array([0.0 if name in mix else n for name, n in zip(labels, counts, strict=True)])
+        if not rest.any() and given < 1 - 1e-6:
+            raise ConfigError(f"Expected shares of all labels to add up to 1, found {given:.3g}.")
+        rest *= max(0.0, 1 - given) / max(rest.sum(), 1e-12)
+        shares = np.array([mix.get(name, share) for name, share in zip(labels, rest, strict=True)])
+        return replace(self, wanted=tuple(shares / shares.sum()))
+
+    def plus(self, other: Summary, *, disjoint: bool) -> Summary:
+        """Return the sum of two summaries with the same public parts; `disjoint` says that nobody is in both corpora.
+
+        ConfigError: they measure other things, or hold a common release, whose noise would be counted as if it were
+        drawn twice.
+        """
+        mine, theirs = (each.releases or (each.digest,) for each in (self, other))
+        if set(mine) & set(theirs):
+            raise ConfigError("Expected summaries of different releases, found one release in both: leave one out.")
+        apart = [name for name, same in self._alike(other).items() if not same]
+        if apart:
+            raise ConfigError(
+                f"Expected summaries that measure the same, found two that differ in {', '.join(apart)}: make the "
+                "second with dptext summarize --like FIRST."
+            )
+        one, two = self.spec, other.spec
+        known = {
+            name: Known(mine.numbers + theirs.numbers, math.hypot(mine.deviation, theirs.deviation))
+            for name, mine, theirs in ((name, self.known[name], other.known[name]) for name in self.known)
+        }
+        if disjoint and any(each.added and not each.disjoint for each in (one, two)):
+            raise ConfigError(
+                "Expected every addition to be of disjoint corpora, found one that is not: add all at once."
+            )
+        added = (*one.added, two.rho, *two.added)
+        spec = replace(one, about=one.about + two.about, disjoint=disjoint, added=added)
+        return Summary(spec, self.public, known, (*mine, *theirs))
+
+    def _alike(self, other: Summary) -> dict[str, bool]:
+        """Return what must be the same to add two summaries, by name, and whether it is."""
+        one, two = self.spec, other.spec
+        found = {
+            name: getattr(one, name) == getattr(two, name) for name in ("unit", "relation", "labels", "names", "marks")
+        }
+        return {
+            **found,
+            "blocks": one.blocks == two.blocks,
+            "public parts": self.public.digests == other.public.digests,
+        }
+
     def _words(self) -> LabelWords | None:
-        """Return the words that each label has more often than the pool, by more than chance explains."""
+        """Return the words that each label has more often than public text, by more than chance explains."""
         lexicon, rates = self.public.lexicon, self.public.rates
         if lexicon is None or rates is None:
             return None

@@ -20,7 +20,7 @@ from dptext.privacy import accounting
 from dptext.privacy.events import ApproximateEvent, MetricEvent, NoEvent, PureEvent
 from dptext.privacy.guarantee import Basis, Relation, Unit
 from dptext.sampling.clipping import Norm
-from dptext.sampling.exponential import Exponential, PermuteAndFlip, TwoSet
+from dptext.sampling.exponential import Exponential, PermuteAndFlip
 from dptext.sampling.float_noise import Gaussian, L2Laplace
 from dptext.sampling.grid_noise import GridGaussian, GridLaplace
 from dptext.sampling.privunit import PrivUnit, PrivUnitSphere
@@ -444,7 +444,6 @@ class TestExact:
         ("choice", "expected"),
         [
             (TopKRandomizedResponse(2.0, 1, 4), 2.0),
-            (TwoSet(2.0, 1, 4), 1 + math.log(3)),
             (Exponential(2.0, 1.0), 1.0),
             (PermuteAndFlip(2.0, 1.0), None),
         ],

@@ -23,7 +23,7 @@ from dptext.runs.certificate import MANIFEST, Manifest
 from dptext.runs.verification import verify
 from dptext.text.formats import Format
 from dptext.text.reading import OnError
-from dptext_lab import RandomRedaction
+from kept_words import KeptWords
 from many_files import here, ids, mechanism, plan, rows, shards
 
 CERTIFICATE = "manifest.json.guarantee.json"
@@ -367,7 +367,7 @@ def test_many_small_files_are_not_brought_to_the_disk_one_by_one(
         (tmp_path / "in" / f"n{i:03d}.txt").write_text(f"note {i}")
     synced, sync = [], os.fsync
     monkeypatch.setattr(os, "fsync", lambda file: synced.append(sync(file)))
-    unchanged, plain = RandomRedaction(0.0).fit(), dp.Plan(without_guarantee=True)
+    unchanged, plain = KeptWords().fit(), dp.Plan(without_guarantee=True)
     found = dp.privatize_dataset(tmp_path / "in", tmp_path / "out", unchanged, plan=plain, dataset=here())
     assert (found.records, found.record) == (200, "file")
     assert len(synced) < 60

@@ -15,6 +15,7 @@ from types import SimpleNamespace
 import pytest
 
 import dptext as dp
+import kept_words
 from commands import dptext
 from dptext.batch import engines
 from dptext.batch.engines import Processes
@@ -159,8 +160,7 @@ def test_an_address_is_that_of_a_cluster() -> None:
     with pytest.raises(ConfigError, match="--engine ray"):
         dp.Workers(address="nowhere:1")
     assert dp.Workers("ray", address="auto").address == "auto"
-    how = ("-m", "random_redaction", "-s", "level=0", "--without-guarantee")
-    refused = dptext("privatize", ".", "out", *how, "--address", "nowhere:1")
+    refused = dptext("privatize", ".", "out", *kept_words.OPTIONS, "--address", "nowhere:1")
     assert refused.returncode == 2
     assert "Expected no address with local processes" in refused.stderr
 

@@ -12,7 +12,6 @@ import pytest
 
 pytest.importorskip("torch")
 
-from dptext.embeddings.embedder import PUBLIC_AUTOENCODER, RANKED_IN_BATCHES
 from dptext.errors import ConfigError, DataError
 from dptext.mechanisms.candidates.candidates import Candidates, CandidatesMechanism
 from dptext.privacy.guarantee import PUBLIC_CANDIDATES
@@ -23,6 +22,7 @@ from dptext.testing import CHECKS, check_mechanism
 from dptext.text.records import Record, records_digest
 from dptext.text.samples import sample_records
 from dptext_lab.adept.net.model import checksum
+from dptext_lab.adept.ranker import PUBLIC_AUTOENCODER, RANKED_IN_BATCHES
 from dptext_lab.adept.sound import Adept
 
 LABELS = ("health", "travel", "money", "leisure")
@@ -121,7 +121,7 @@ def autoencoder(request, tmp_path_factory):
 @pytest.mark.slow_cases("privunit", why="the codebook stays")
 def test_clipped_latents_rank(autoencoder, tmp_path: Path):
     adept, folder = autoencoder
-    spec = Candidates(2.0, LABELS, "adept", adept=str(folder), label_weight=0.5)
+    spec = Candidates(2.0, LABELS, "adept", ranker_model=str(folder), label_weight=0.5)
     assert spec.guarantee().assumptions == (PUBLIC_CANDIDATES, PUBLIC_AUTOENCODER)
     assert replace(spec, device="cuda").guarantee().assumptions == (PUBLIC_CANDIDATES, RANKED_IN_BATCHES)
     mechanism = spec.fit(public=PUBLIC, seed=0)
@@ -147,7 +147,7 @@ def test_clipped_latents_rank(autoencoder, tmp_path: Path):
 def test_a_text_is_ranked_alike_at_every_place_and_in_any_company(encoder: str, tmp_path: Path):
     """Bit for bit, of every auto-encoder that may lie in the folder: the certificate assumes nothing of it."""
     save_model(replace(Adept.tiny()[0], encoder=encoder).fit(public=PUBLIC, seed=0), tmp_path / "adept")
-    ranker = Candidates(2.0, ranker="adept", adept=str(tmp_path / "adept")).fit(public=PUBLIC, seed=0)._ranker
+    ranker = Candidates(2.0, ranker="adept", ranker_model=str(tmp_path / "adept")).fit(public=PUBLIC, seed=0)._ranker
     asked = [record.text for record in texts(60)]
     alone = np.concatenate([ranker.read([text]) for text in asked])
     assert len(np.unique(alone, axis=0)) > 20
@@ -160,7 +160,7 @@ def test_the_saved_candidates_keep_the_auto_encoder(autoencoder, tmp_path: Path)
     _, folder = autoencoder
     elsewhere = tmp_path / "adept"
     shutil.copytree(folder, elsewhere)
-    mechanism = Candidates(2.0, ranker="adept", adept=str(elsewhere)).fit(public=PUBLIC, seed=0)
+    mechanism = Candidates(2.0, ranker="adept", ranker_model=str(elsewhere)).fit(public=PUBLIC, seed=0)
     save_model(mechanism, tmp_path / "model")
     shutil.rmtree(elsewhere)
     again = load_model(tmp_path / "model")
@@ -176,7 +176,7 @@ def test_the_saved_candidates_keep_the_auto_encoder(autoencoder, tmp_path: Path)
 
 def test_folders_that_hold_no_public_auto_encoder_are_refused(autoencoder, tmp_path: Path):
     _, folder = autoencoder
-    spec = Candidates(2.0, ranker="adept", adept=str(tmp_path))
+    spec = Candidates(2.0, ranker="adept", ranker_model=str(tmp_path))
     path = tmp_path / "autoencoder.json"
     saved = (folder / path.name).read_bytes()
     whole = json.loads(saved)

@@ -742,8 +742,8 @@ def test_settings_survive_json():
         ({"label_share": 1.0, "labels": ("a", "b")}, "label_share"),
         ({"label_share": -0.1, "labels": ("a", "b")}, "label_share"),
         ({"label_share": math.nan, "labels": ("a", "b")}, "label_share"),
-        ({"ranker": "adept"}, "to name a folder"),
-        ({"adept": "model"}, "to name a folder"),
+        ({"ranker": "adept"}, "to be the folder of .* `dptext fit --mechanism adept`"),
+        ({"ranker_model": "model"}, "ranker_model='model' to be empty with ranker='text'"),
     ],
 )
 def test_wrong_settings_are_refused(wrong, match):

@@ -21,9 +21,10 @@ from dptext.runs.specs import spec_from_settings
 from dptext.sampling.randomness import seeded
 from dptext.testing import check_mechanism
 from dptext.text.tokens import sentences
-from dptext_lab import PrivatePhrases, RandomRedaction
+from dptext_lab import RandomRedaction
 from dptext_lab.adept.dpsgd import AdeptDpSgd
 from dptext_lab.adept.published import PublishedAdept
+from kept_words import KeptWords
 
 pytest.importorskip("torch")
 from dptext.embeddings.encoders import WordMean
@@ -43,7 +44,7 @@ def test_the_guarantee_is_that_of_the_other_mechanism() -> None:
 
 
 def test_nothing_can_be_promised_where_nothing_is() -> None:
-    assert Embedded(PrivatePhrases(variance=1.0)).guarantee().basis is Basis.NONE
+    assert Embedded(KeptWords()).guarantee().basis is Basis.NONE
 
 
 @pytest.mark.parametrize("output", ["embedding", "both"])

@@ -17,14 +17,12 @@ from dptext.mechanism import HasDistribution, HasLatent, HasMetric
 from dptext.mechanisms.words import word_by_word
 from dptext.mechanisms.words.vocabulary import WordDraws
 from dptext.mechanisms.words.word_metric import REVEALS, WordMetric
-from dptext.registry import SPECS
 from dptext.sampling import exponential
 from dptext.sampling.exponential import LEAST_DISTANCE
 from dptext.sampling.randomness import secure, seeded
 from dptext.text import tokens
 from dptext.text.records import Record
 from dptext.text.tokens import tokenize
-from dptext_lab.baselines.words import PrivatePhrases
 from vectors import WORDS, sentences
 
 CANARY = "zq9canaryxv"
@@ -67,12 +65,10 @@ def test_a_seam_is_there_exactly_where_it_works(vectors: Path, noise: str) -> No
     assert isinstance(mechanism, HasLatent) == (noise != "tem")
     assert isinstance(mechanism, HasMetric)
     assert CANARY not in repr(mechanism)
-    assert not isinstance(PrivatePhrases(1.0, str(vectors), 300).fit(), HasDistribution | HasLatent | HasMetric)
 
 
 def test_what_is_revealed_has_a_function_for_each_name(vectors: Path) -> None:
     assert set(REVEALS) == {"the number of tokens", "the line structure"} < set(tokens.REVEALED)
-    assert set(REVEALS) < set(PrivatePhrases(1.0).guarantee().reveals)
     shown = {name: function("It's fine.\n\nBye") for name, function in tokens.REVEALED.items() if name in REVEALS}
     assert shown == {"the number of tokens": 5, "the line structure": (4, 0, 1)}
     # an output has what its input reveals
@@ -84,12 +80,12 @@ def test_what_is_revealed_has_a_function_for_each_name(vectors: Path) -> None:
 def test_tiny_specs_cover_every_way_of_working_and_fit_in_seconds() -> None:
     started = process_time()
     specs = WordMetric.tiny()
-    fitted = [spec.fit() for spec in (*specs, *SPECS["private_phrases"].tiny())]
+    fitted = [spec.fit() for spec in specs]
     assert process_time() - started < 5
-    assert len(fitted) == 6
+    assert len(fitted) == 5
     ways = [(spec.noise, spec.diameter is not None) for spec in specs]
     assert sorted(ways) == sorted([(n, False) for n in (*NOISY, "tem")] + [("multivariate", True), ("tem", True)])
-    losses = [m.spec.epsilon * m.distance(one("he"), one("city")) for m in fitted[:5]]
+    losses = [m.spec.epsilon * m.distance(one("he"), one("city")) for m in fitted]
     assert all(1 <= loss <= 2 for loss in losses[:4])  # where audits have power
     # gamma lies within the vocabulary: the words beyond it take part
     last = fitted[4]

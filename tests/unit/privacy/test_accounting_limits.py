@@ -33,7 +33,6 @@ from dptext.sampling.exponential import (
     Exponential,
     PermuteAndFlip,
     TruncatedExponential,
-    TwoSet,
 )
 from dptext.sampling.float_noise import Gaussian
 from dptext.sampling.hub import Hub
@@ -119,7 +118,6 @@ CHOICES = [
     ClippedExponential(0.0, 1.0, 0.5, 3),
     PermuteAndFlip(2.0),
     TopKRandomizedResponse(2.0, 1, 3),
-    TwoSet(2.0, 1, 3),
 ]
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import dptext as dp
+import kept_words
 import many_files
 from commands import dptext
 from dptext.errors import BrokenFileError, DataError
@@ -63,7 +64,7 @@ def test_a_header_or_first_record_that_cannot_be_read_is_not_paid_for(books: dp.
 
 
 def test_the_command_ends_with_4(source: Path, tmp_path: Path) -> None:
-    how = ("-m", "random_redaction", "-s", "level=0", "--without-guarantee", "--on-error", "skip")
+    how = (*kept_words.OPTIONS, "--on-error", "skip")
     for command in (("privatize", source, tmp_path / "out"), ("privatize", source / "a.jsonl", tmp_path / "out.jsonl")):
         for more in ((), ("--dry-run",)):
             done = dptext(*command, *how, *more)

@@ -33,7 +33,7 @@ from dptext.runs.results import privatize
 from dptext.sampling.randomness import secure, seeded
 from dptext.text.reading import OnError
 from dptext.text.records import Fields, Record
-from dptext_lab.baselines.words import PrivatePhrases
+from kept_words import KeptWords
 from vectors import sentences
 
 KEY = SubjectKey(bytes(range(32)))
@@ -147,12 +147,11 @@ def test_an_author_pays_for_the_maximum_of_documents(spec: WordMetric) -> None:
         request_for(spec, LIMITS["people"], randomness=secure())
 
 
-def test_what_has_no_bound_is_not_charged(spec: WordMetric, vectors: Path) -> None:
+def test_what_has_no_bound_is_not_charged(spec: WordMetric) -> None:
     with pytest.raises(NoGuaranteeError, match="secure randomness"):
         request_for(spec, LIMITS["texts"], randomness=seeded(1))
-    phrases = PrivatePhrases(variance=6.0, vectors=str(vectors), n_words=300)
-    with pytest.raises(NoGuaranteeError, match="common words leave verbatim"):
-        request_for(phrases, LIMITS["texts"], randomness=secure())
+    with pytest.raises(NoGuaranteeError, match="all words leave verbatim"):
+        request_for(KeptWords(), LIMITS["texts"], randomness=secure())
     with pytest.raises(IncomparableError, match="protects is the token"):
         request_for(replace(spec, max_tokens=None), LIMITS["texts"], randomness=secure())
 

@@ -12,7 +12,7 @@ import pytest
 
 import dptext as dp
 from dptext.cli.explain import explain_certificate
-from dptext.embeddings.embedder import IN_BATCHES
+from dptext.embeddings.embedder import ALONE
 from dptext.errors import ConfigError, DataError
 from dptext.privacy.guarantee import ONE_RECORD, RECORD_COUNT
 from dptext.runs.certificate import certificate_path
@@ -152,7 +152,7 @@ def test_a_certificate_that_assumes_other_things_than_its_settings_is_refused(
     dp.verify(assuming(list))
     for change in (
         lambda texts: [text for text in texts if not text.startswith(other)],
-        lambda texts: [*texts, IN_BATCHES],
+        lambda texts: [*texts, ALONE],
         lambda texts: texts[::-1] if len(texts) > 1 else ["another"],
     ):
         with pytest.raises(DataError, match="does not follow from its settings"):

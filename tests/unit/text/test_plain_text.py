@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 
 import dptext as dp
+import kept_words
 import many_files
 from commands import dptext
 from dptext.cli.utility import read_back
 from dptext.errors import ConfigError, DataError
+from dptext.registry import SPECS
 from dptext.runs.certificate import Certificate, certificate_path
 from dptext.text.reading import as_records, read_released
-from dptext_lab import RandomRedaction
 
 NOTES = ["Dear Ann,\nI am ill.\n\nYours\nTom\n", "One line\n", "", "\ufeffA\r\nB\r\n\r\n \t\r\nC"]
 POOL = "".join(f"a public text {i}\n" for i in range(9))
@@ -31,8 +32,9 @@ def notes(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def redaction() -> Any:
-    return RandomRedaction(0.0).fit()  # it changes nothing
+def unchanged(monkeypatch: pytest.MonkeyPatch) -> kept_words.KeptWordsMechanism:
+    monkeypatch.setitem(SPECS.brought, *kept_words.BROUGHT)
+    return kept_words.KeptWords().fit()
 
 
 def texts(path: Path, **how: Any) -> list[str]:
@@ -59,17 +61,17 @@ def test_a_record_is_what_is_said(notes: Path, record: str, expected: list[list[
                 assert texts(each, record=record) == found
 
 
-def test_a_file_by_itself_has_to_say_it(notes: Path, redaction: Any, tmp_path: Path) -> None:
+def test_a_file_by_itself_has_to_say_it(notes: Path, unchanged: Any, tmp_path: Path) -> None:
     path, asked = notes / "n0.txt", r"Expected --record for '.*n0\.txt': file, line, or block"
     plan = dp.Plan(without_guarantee=True)
     for act in (
         lambda: dp.read_records(path),
         lambda: as_records(path),
-        lambda: dp.privatize(path, redaction, without_guarantee=True),
-        lambda: dp.privatize_file(path, tmp_path / "out.txt", redaction, plan=plan),
+        lambda: dp.privatize(path, unchanged, without_guarantee=True),
+        lambda: dp.privatize_file(path, tmp_path / "out.txt", unchanged, plan=plan),
         lambda: dp.fit(dp.Candidates(epsilon=4.0, ranker="tfidf"), path),
         lambda: dp.synthesize(path, dp.sample_records(40), kind="topics", epsilon=1.0),
-        lambda: dp.privatize_dataset(path, tmp_path / "out", redaction, plan=plan, dataset=many_files.here()),
+        lambda: dp.privatize_dataset(path, tmp_path / "out", unchanged, plan=plan, dataset=many_files.here()),
     ):
         with pytest.raises(ConfigError, match=asked):
             act()
@@ -85,10 +87,10 @@ def test_a_file_by_itself_has_to_say_it(notes: Path, redaction: Any, tmp_path: P
 
 @pytest.mark.parametrize("keep", [False, True])
 def test_of_a_folder_each_file_is_one_and_the_certificate_says_so(
-    notes: Path, redaction: Any, tmp_path: Path, keep: bool
+    notes: Path, unchanged: Any, tmp_path: Path, keep: bool
 ) -> None:
     plan, dataset = dp.Plan(without_guarantee=True), many_files.here(keep_shards=keep)
-    found = dp.privatize_dataset(notes, tmp_path / "out", redaction, plan=plan, dataset=dataset)
+    found = dp.privatize_dataset(notes, tmp_path / "out", unchanged, plan=plan, dataset=dataset)
     assert (found.records, found.record) == (4, "file")
     assert "Of plain text, a record was a file." in found.explain()
     parts = sorted((tmp_path / "out").glob("*.txt"))
@@ -99,7 +101,7 @@ def test_of_a_folder_each_file_is_one_and_the_certificate_says_so(
 
 
 def test_what_people_do_not_expect_of_a_folder_is_said(notes: Path, tmp_path: Path) -> None:
-    how = ("-m", "random_redaction", "-s", "level=0", "--without-guarantee", "--workers", "1")
+    how = (*kept_words.OPTIONS, "--workers", "1")
     for out, more, become, breaks in (
         ("o.txt", (), True, True),
         ("o1", ("--record", "block"), False, True),
@@ -116,9 +118,9 @@ def test_what_people_do_not_expect_of_a_folder_is_said(notes: Path, tmp_path: Pa
         assert "name one of its files" in refused.stderr
 
 
-def test_a_data_set_is_verified_by_its_folder(notes: Path, redaction: Any, tmp_path: Path) -> None:
+def test_a_data_set_is_verified_by_its_folder(notes: Path, unchanged: Any, tmp_path: Path) -> None:
     plan, out = dp.Plan(without_guarantee=True), tmp_path / "out"
-    found = dp.privatize_dataset(notes, out, redaction, plan=plan, dataset=many_files.here())
+    found = dp.privatize_dataset(notes, out, unchanged, plan=plan, dataset=many_files.here())
     for path in (out, str(out), out / "manifest.json", certificate_path(out / "manifest.json")):
         assert dp.verify(path).certificate == found
     (out / "part-000000.txt").write_text("other\n")
@@ -126,11 +128,11 @@ def test_a_data_set_is_verified_by_its_folder(notes: Path, redaction: Any, tmp_p
         dp.verify(out)
 
 
-def test_of_several_files_lines_are_records_where_that_is_said(notes: Path, redaction: Any, tmp_path: Path) -> None:
+def test_of_several_files_lines_are_records_where_that_is_said(notes: Path, unchanged: Any, tmp_path: Path) -> None:
     (notes / "n2.txt").write_text("x\n")
     (notes / "rows.jsonl").write_text('{"text": "a row"}\n')
     plan = dp.Plan(without_guarantee=True, record="line", output_format="jsonl")
-    found = dp.privatize_dataset(notes, tmp_path / "out", redaction, plan=plan, dataset=many_files.here())
+    found = dp.privatize_dataset(notes, tmp_path / "out", unchanged, plan=plan, dataset=many_files.here())
     assert (found.records, found.record) == (13, "line")
     said = found.explain()  # the row was no line of plain text
     assert "A record was" not in said
@@ -138,12 +140,12 @@ def test_of_several_files_lines_are_records_where_that_is_said(notes: Path, reda
     (notes / "rows.jsonl").rename(tmp_path / "rows.jsonl")
     with pytest.raises(ConfigError, match=r"no file at .* is plain text"):
         dp.privatize_dataset(
-            tmp_path / "*.jsonl", tmp_path / "o2", redaction, plan=dp.Plan(record="line"), dataset=many_files.here()
+            tmp_path / "*.jsonl", tmp_path / "o2", unchanged, plan=dp.Plan(record="line"), dataset=many_files.here()
         )
 
 
-def test_an_old_certificate_says_nothing_of_it_and_a_wrong_one_is_refused(redaction: Any, tmp_path: Path) -> None:
-    result = dp.privatize([{"text": "a"}], redaction, without_guarantee=True)
+def test_an_old_certificate_says_nothing_of_it_and_a_wrong_one_is_refused(unchanged: Any, tmp_path: Path) -> None:
+    result = dp.privatize([{"text": "a"}], unchanged, without_guarantee=True)
     result.write(tmp_path / "out.jsonl")
     path = certificate_path(tmp_path / "out.jsonl")
     data = json.loads(path.read_text())
@@ -179,7 +181,7 @@ def test_the_commands_from_init_to_utility(notes: Path, tmp_path: Path) -> None:
     for command in (
         ("check", "lines.txt"),
         ("init", "lines.txt", "--unit", "token"),
-        ("privatize", "lines.txt", "out.txt", "-m", "random_redaction", "-s", "level=0", "--without-guarantee"),
+        ("privatize", "lines.txt", "out.txt", *kept_words.OPTIONS),
     ):
         assert "Expected --record for 'lines.txt'" in run(*command, code=2)
     fit = ("fit", "-m", "candidates", "-s", "epsilon=4", "-s", "ranker=tfidf", "--public", "pool.txt", "--out", "model")

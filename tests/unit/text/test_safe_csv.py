@@ -11,7 +11,7 @@ from dptext.runs.plan import Plan
 from dptext.runs.states import settings_digest
 from dptext.sampling.randomness import secure
 from dptext.text.records import Fields
-from dptext_lab.redaction.random import RandomRedaction
+from kept_words import KeptWords
 
 FORMULAS = ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\uff1d1"]
 PLAIN = ["1", " =1", "a=b", "'=1", "", "x\n=1"]
@@ -24,7 +24,7 @@ def released(folder: Path, name: str, **plan: object) -> list[list[str]]:
         rows.writerow(["text", "name", "kept"])
         rows.writerows([[text, text, text] for text in (*FORMULAS, *PLAIN) if text.strip()])
     fields = Fields(id="name", keep=("kept",))
-    mechanism = RandomRedaction(0.0).fit()
+    mechanism = KeptWords().fit()
     privatize_file(source, folder / name, mechanism, plan=Plan(fields=fields, without_guarantee=True, **plan))
     with (folder / name).open(encoding="utf-8", newline="") as file:
         return list(csv.reader(file))[1:]
@@ -48,7 +48,7 @@ def test_numbers_are_no_formulas(tmp_path: Path) -> None:
     source = tmp_path / "in.jsonl"
     source.write_text('{"text": "a", "n": -5}\n{"text": "b", "n": "-5"}\n', "utf-8")
     plan = Plan(fields=Fields(keep=("n",)), without_guarantee=True, safe_csv=True)
-    privatize_file(source, tmp_path / "out.csv", RandomRedaction(0.0).fit(), plan=plan)
+    privatize_file(source, tmp_path / "out.csv", KeptWords().fit(), plan=plan)
     rows = list(csv.reader((tmp_path / "out.csv").read_text("utf-8").splitlines()))
     assert [row[-1] for row in rows[1:]] == ["-5", "'-5"]
 
@@ -58,15 +58,13 @@ def test_other_formats_have_no_formulas(tmp_path: Path, name: str) -> None:
     source = tmp_path / "in.txt"
     source.write_text("=1\n", "utf-8")
     with pytest.raises(ConfigError, match="Expected safe_csv with format 'csv'"):
-        privatize_file(
-            source, tmp_path / name, RandomRedaction(0.0).fit(), plan=Plan(without_guarantee=True, safe_csv=True)
-        )
+        privatize_file(source, tmp_path / name, KeptWords().fit(), plan=Plan(without_guarantee=True, safe_csv=True))
     assert not (tmp_path / name).exists()
 
 
 def test_the_setting_belongs_to_the_run() -> None:
     """A run that began without it is not gone on with, nor the other way round."""
-    mechanism, fields = RandomRedaction(0.0).fit(), Fields()
+    mechanism, fields = KeptWords().fit(), Fields()
     bare, safe = (
         settings_digest(mechanism.spec, mechanism.digests, Plan(fields=fields, safe_csv=safe_csv), secure(), None)
         for safe_csv in (False, True)

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import dptext as dp
+import kept_words
 from commands import dptext
 from dptext.errors import BrokenFileError, ConfigError, DataError, HeaderError
 from dptext.text import sheets
@@ -104,8 +105,7 @@ def test_content_is_not_lost_without_a_word(tmp_path: Path, case: str) -> None:
         with pytest.raises(BrokenFileError, match=said) as caught:
             act()
         assert CANARY not in str(caught.value)
-    redaction = ("-m", "random_redaction", "-s", "level=0", "--without-guarantee")
-    for command in (("check", path), ("privatize", path, tmp_path / "out.csv", *redaction)):
+    for command in (("check", path), ("privatize", path, tmp_path / "out.csv", *kept_words.OPTIONS)):
         done = dptext(*command)
         assert done.returncode == 4
         assert CANARY not in done.stdout + done.stderr
@@ -135,10 +135,9 @@ def test_a_sheet_is_read_by_its_name(tmp_path: Path, state: str) -> None:
     (tmp_path / "many").mkdir()
     (tmp_path / "many" / "a.xlsx").write_bytes(path.read_bytes())
     (tmp_path / "dptext.toml").write_text('sheet = "Sheet"\n')
-    how = ("-m", "random_redaction", "-s", "level=0", "--without-guarantee")
     for source, out, named in (("a.xlsx", "b.csv", ()), ("many", "out", ("--output-format", "csv"))):
         for options in (("--sheet", "Sheet"), ()):
-            done = dptext("privatize", source, out, *how, *named, *options, "--force", cwd=tmp_path)
+            done = dptext("privatize", source, out, *kept_words.OPTIONS, *named, *options, "--force", cwd=tmp_path)
             assert done.returncode == 0, done.stderr
         found = tmp_path / out
         (part,) = [found] if found.is_file() else found.glob("*.csv")

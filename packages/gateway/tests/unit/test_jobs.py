@@ -26,6 +26,7 @@ from fastapi.testclient import TestClient
 
 from dptext.errors import ConfigError, LedgerError
 from dptext.ledger.database import Database
+from dptext.runs import private
 from dptext.text import lines as text_lines
 from dptext.text import row_checks
 from dptext.text.inputs import file_error
@@ -231,6 +232,7 @@ def test_messages_of_the_library_in_words_of_the_api() -> None:
         text_lines.missing_field("label", fields, fields),
         row_checks._NULL.format("text"),
         text_lines.no_column("label", ["text"], fields),
+        private._NO_COLUMN,
         "Repair it, or skip such records: --on-error skip.",
         "Expected a maximum of records for each author: --author-field NAME --max-per-author N.",
     ):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar
 import numpy as np
 
 from dptext import _validate
-from dptext.embeddings.embedder import IN_BATCHES, read_alone
+from dptext.embeddings.embedder import HIDDEN, read_alone
 from dptext.frozen import fill
 from dptext.mechanism import FitProgress, OnProgress, VectorNoise
 from dptext.mechanisms.bases import Lazy, OnModel, blocks_of, check_choices, settings_for
@@ -34,6 +34,8 @@ else:
 #: Noises that are calibrated to the largest real difference of two clipped latents.
 NoiseName = Literal["privunit", "gaussian", "l2_laplace", "laplace_l1", "laplace_l2"]
 EncoderName = Literal["sentence", "distilled", "lstm"]
+#: The assumption about a sentence encoder that reads private text by torch: padding a batch changes last bits.
+IN_BATCHES: Final = f"the encoder reads a text as if it were alone in its batch: {HIDDEN}"
 #: The noise that is added to a latent.
 Noise: TypeAlias = GridLaplace | Gaussian | L2Laplace | PrivUnit
 _ROWS = 1024

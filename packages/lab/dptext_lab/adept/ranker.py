@@ -8,13 +8,18 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from dptext.embeddings.embedder import PUBLIC_AUTOENCODER, RANKED_IN_BATCHES
+from dptext.embeddings.embedder import HIDDEN
 from dptext.mechanisms.candidates.rankers import LoadedModel, ModelRanker
 from dptext.text.records import Record
 from dptext.types import Floats
 
 if TYPE_CHECKING:  # torch is slow to load
     from dptext_lab.adept.net import AnnotatedModel
+
+
+#: The assumptions about an auto-encoder that ranks: any, and one that reads private text in batches.
+PUBLIC_AUTOENCODER: Final = "the auto-encoder that ranks was trained on public text only"
+RANKED_IN_BATCHES: Final = f"{PUBLIC_AUTOENCODER}, and reads a text as if it were alone in its batch: {HIDDEN}"
 
 
 def _load(folder: Path, device: str) -> LoadedModel:
@@ -34,4 +39,6 @@ def _assumptions(device: str) -> tuple[str, ...]:
     return (PUBLIC_AUTOENCODER if device == "cpu" else RANKED_IN_BATCHES,)
 
 
-ADEPT: Final = ModelRanker(_load, _assumptions)
+ADEPT: Final = ModelRanker(
+    _load, _assumptions, "an auto-encoder, which `dptext fit --mechanism adept` makes of public text"
+)

@@ -20,7 +20,7 @@ from dptext.estimates import Estimate
 from dptext.text.files import Target, writing
 from dptext.text.records import Record
 from dptext.types import Json
-from dptext_lab.cli import answers
+from dptext_lab.cli import answers, sets
 
 if TYPE_CHECKING:
     from dptext_lab.redaction.divergence.findings import DivergenceReport
@@ -32,8 +32,8 @@ _CURVES, _PLANE, _NUMBERS = "divergence.svg", "plane.svg", "divergence.json"
 
 def divergence(
     *,
-    first: options.FirstSetArgument,
-    second: options.SecondSetArgument,
+    first: sets.FirstSet,
+    second: sets.SecondSet,
     public: Annotated[
         Path, options.file_option(help="Other originals, redacted like A and B. The main directions come from them.")
     ],

@@ -17,7 +17,7 @@ from dptext.cli.utility import NOT_PRIVATE, read_back
 from dptext.errors import ConfigError
 from dptext.sampling.randomness import seeded
 from dptext.types import Json
-from dptext_lab.cli import answers
+from dptext_lab.cli import answers, sets
 from dptext_lab.redaction.trait import (
     LINEAR,
     MLP,
@@ -37,8 +37,8 @@ TRANSFORMER: Final = "transformer"
 
 def trait(
     *,
-    first: options.FirstSetArgument,
-    second: options.SecondSetArgument,
+    first: sets.FirstSet,
+    second: sets.SecondSet,
     wanted: MechanismOptions,
     public: options.PublicOption = None,
     released_a: Annotated[

@@ -21,7 +21,7 @@ from dptext.embeddings.embedder import RememberingEmbedder
 from dptext.embeddings.encoders import PublicVectors, WordMean, load_encoder
 from dptext.embeddings.vector_files import load_vectors
 from dptext.estimates import Estimate
-from dptext.mechanism import Answers, Learns, Mechanism, Refits, Spec, training_settings
+from dptext.mechanism import Answers, Learns, Mechanism, Refits, Spec, settings
 from dptext.registry import answers
 from dptext.runs.specs import spec_from_settings
 from dptext.text.files import sha256_of
@@ -135,7 +135,8 @@ def fit_key(cell: Cell) -> str:
     spec = spec_from_settings(cell.settings)
     if not spec.traits.refits or not isinstance(spec, Refits):
         return ""
-    return json.dumps([cell.corpus, cell.trial, training_settings(spec)], sort_keys=True)
+    read = {name: value for name, value in settings(spec).items() if name not in spec.traits.refits}
+    return json.dumps([cell.corpus, cell.trial, read], sort_keys=True)
 
 
 class SharedFits:

@@ -16,7 +16,7 @@ from dptext.errors import ConfigError, IncomparableError
 from dptext.mechanism import Answers, Promise, setting_fields, settings
 from dptext.privacy.guarantee import Basis, Guarantee, Unit
 from dptext.recommend.measured import LABEL_ONLY
-from dptext.registry import SPECS, settings_class
+from dptext.registry import SPECS, SYNTHESES
 from dptext.runs.specs import from_settings, spec_from_settings
 from dptext.types import Json
 from dptext_lab.compare.cells import Cell
@@ -124,7 +124,8 @@ def _labelled(kind: str, values: Mapping[str, Json], labels: tuple[str, ...]) ->
     for key, value in values.items():
         if isinstance(value, dict) and value.get("kind") in SPECS:
             found[key] = _labelled(str(value["kind"]), value, labels)
-    if labels and "labels" not in found and any(item.name == "labels" for item in setting_fields(settings_class(kind))):
+    cls: type[Promise] = SYNTHESES[kind] if kind in SYNTHESES else SPECS[kind]
+    if labels and "labels" not in found and any(item.name == "labels" for item in setting_fields(cls)):
         found["labels"] = list(labels)
     return found
 

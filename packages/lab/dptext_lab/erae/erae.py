@@ -20,14 +20,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias
 import numpy as np
 
 from dptext import _validate
-from dptext.embeddings.embedder import IN_BLOCKS
+from dptext.embeddings.embedder import HIDDEN
 from dptext.errors import ConfigError
 from dptext.mechanism import FitProgress, Mechanism, OnProgress, Remarks, Traits
 from dptext.mechanisms.bases import Lazy, OneUnit, OnModel, bisected, check_choices, settings_for
 from dptext.privacy import accounting
 from dptext.privacy.events import ExponentialEvent, TopKEvent, TwoSetEvent
 from dptext.privacy.guarantee import Unit, format_epsilon
-from dptext.sampling.exponential import ClippedExponential, TwoSet
+from dptext.sampling.exponential import ClippedExponential
 from dptext.sampling.hub import LARGEST_HUB_EPSILON, Hub
 from dptext.sampling.randomness import Randomness
 from dptext.sampling.top_k import TopKRandomizedResponse
@@ -35,6 +35,7 @@ from dptext.text.batches import Batch, Releases
 from dptext.text.reading import as_records
 from dptext.text.records import Record
 from dptext.types import Floats, Int32s, Integers
+from dptext_lab.erae.two_set import TwoSet
 
 if TYPE_CHECKING:
     from dptext_lab.erae import net
@@ -46,6 +47,8 @@ _GRID = 2.0**-8
 
 WordChoice: TypeAlias = Hub | TopKRandomizedResponse | TwoSet | ClippedExponential
 PUBLIC_MODEL = "the network, its vocabulary and the word vectors of its training were made from public text only"
+#: The assumption about the network on another device than the processor.
+IN_BLOCKS = f"the network computes a text as if it were alone in its block: {HIDDEN}"
 _ENUMERABLE = 10_000
 
 

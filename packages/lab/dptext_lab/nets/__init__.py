@@ -1,1 +1,1 @@
-"""What several networks share: utterances as token ids, weights in files, and seeds."""
+"""What several networks share: utterances as token ids, steps of their inference, weights in files, and seeds."""

@@ -102,12 +102,12 @@ def study(texts: Texts, bench: Bench, sizes: AdeptSizes | None = None) -> Paper:
         instead="a private choice among public utterances; networks of public text: `adept`",
         answer=(
             (
-                f"ADePT as published: no guarantee; made sound at epsilon {EPSILON:g} a text it keeps "
+                f"ADePT as published: no guarantee; made sound at epsilon {EPSILON:g} a text it has "
                 f"{compared(own, public, names)}."
             ),
             (
                 f"As published it claims epsilon {EPSILON:g}; its noise has an epsilon of {true:.4g} in "
-                f"{2 * sizes.hidden} coordinates, and its network learned from the texts that it rewrites. It keeps "
+                f"{2 * sizes.hidden} coordinates, and its network learned from the texts that it rewrites. It has "
                 f"{compared(claimed, public, names)}."
             ),
             (

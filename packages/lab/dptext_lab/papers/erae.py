@@ -10,11 +10,11 @@ from dptext.audits.inference.authorship import AuthorSplit, attribute_releases, 
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate, best_share
 from dptext.mechanism import Mechanism
-from dptext.sampling.exponential import TwoSet
 from dptext.text.tokens import words_of
 from dptext.types import Json
 from dptext.utility.tables import PUBLIC_ONLY
 from dptext_lab.erae.erae import ErAe
+from dptext_lab.erae.two_set import TwoSet
 from dptext_lab.papers.measuring import COSINE, Bench, Rows, reference
 from dptext_lab.papers.table import REFERENCES, Paper, PaperRow, brief, compared
 from dptext_lab.papers.texts import Texts, authored, cut

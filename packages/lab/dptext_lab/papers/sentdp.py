@@ -96,11 +96,11 @@ def study(texts: Texts, bench: Bench, sizes: SentDpSizes | None = None) -> Paper
         answer=(
             (
                 f"SentDP as published: epsilon {EPSILON:g} for one sentence, none for a document; made sound at "
-                f"epsilon {EPSILON:g} a document it keeps {compared(by_name[SOUND], public, names)}."
+                f"epsilon {EPSILON:g} a document it has {compared(by_name[SOUND], public, names)}."
             ),
             (
-                f"By the least depth over all directions, as the paper's text says, it keeps "
-                f"{compared(by_name[PUBLISHED], public, names)}. By the largest, as its Algorithm 1 says, it keeps "
+                f"By the least depth over all directions, as the paper's text says, it has "
+                f"{compared(by_name[PUBLISHED], public, names)}. By the largest, as its Algorithm 1 says, it has "
                 f"{compared(by_name[PRINTED], public, names)}."
             ),
         ),

@@ -14,7 +14,7 @@ BUILT_IN: Final = "built-in texts (generated; no text is about a real person)"
 #: The warning about a file that has no public part.
 HALVED: Final = (
     "Half of the file was taken as if it were public. That is for study only: a guarantee needs text that is public. "
-    "Name it with --public."
+    "Name public text with --public."
 )
 _FEWEST: Final = 20
 

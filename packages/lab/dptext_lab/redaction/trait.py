@@ -27,7 +27,7 @@ from dptext.audits.inference.authorship import AuthorSplit, release_split
 from dptext.audits.report import mean_cosine, scores_of
 from dptext.audits.roc import check_scores
 from dptext.audits.subjects import OnCount
-from dptext.embeddings.embedder import Embedder, TextVectors
+from dptext.embeddings.embedder import Embedder, embed_distinct
 from dptext.embeddings.tfidf import fit_quietly, has_word, load_sklearn, words_tfidf
 from dptext.errors import ConfigError
 from dptext.mechanism import Mechanism
@@ -97,6 +97,22 @@ def split_sets(
         for both, n in ((learned, training), (tried, attacked))
     )
     return SetSplit((chosen[0], chosen[1]), (apart[0], apart[1]), duplicates, len(shared))
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class TextVectors:
+    """Vectors like those of `embed_distinct`, computed at first request. Texts are held: drop this after an audit."""
+
+    embedder: Embedder
+    _rows: dict[str, Floats] = field(default_factory=dict)
+
+    def at(self, texts: Sequence[str]) -> Floats:
+        """The vectors of the texts, `(n_texts, dim)`."""
+        missing = [text for text in dict.fromkeys(texts) if text not in self._rows]
+        if missing:
+            found = embed_distinct(missing, self.embedder).at(missing)
+            self._rows.update(zip(missing, found, strict=True))
+        return np.stack([self._rows[text] for text in texts]) if texts else np.zeros((0, self.embedder.dim))
 
 
 #: A function from texts to scores `(n_texts,)`, above 0 for the first set; this threshold is fixed beforehand.

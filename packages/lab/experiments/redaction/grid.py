@@ -29,7 +29,6 @@ import numpy as np
 from cells import CONFIDENCE, LEVELS, MODES, PLANE_LEVELS, Cells, Mode, attack_table, table
 from corpus import SEED, Corpus, Pair, Sides, read_pair
 
-from dptext.embeddings.embedder import TextVectors
 from dptext.embeddings.encoders import WordMean
 from dptext.embeddings.sentence_encoder import load_sentence_encoder
 from dptext.embeddings.tfidf import fit_tfidf_svd
@@ -49,6 +48,7 @@ from dptext_lab.redaction.smart import SmartRedaction, SmartRedactionMechanism
 from dptext_lab.redaction.trait import (
     LINEAR,
     TFIDF,
+    TextVectors,
     infer_trait_from_releases,
     train_linear_attacker,
     train_tfidf_attacker,

@@ -15,7 +15,6 @@ from opacus import GradSampleModule  # noqa: E402
 from opacus.layers import DPLSTM  # noqa: E402
 
 from dptext import audits  # noqa: E402
-from dptext.embeddings.embedder import IN_BATCHES  # noqa: E402
 from dptext.errors import ConfigError, DataError, IncomparableError  # noqa: E402
 from dptext.mechanism import settings  # noqa: E402
 from dptext.privacy import accounting  # noqa: E402
@@ -27,6 +26,7 @@ from dptext.testing import CHECKS, check_mechanism  # noqa: E402
 from dptext.text.records import Record  # noqa: E402
 from dptext.text.samples import sample_records  # noqa: E402
 from dptext_lab.adept.dpsgd import AdeptDpSgd  # noqa: E402
+from dptext_lab.adept.latent import IN_BATCHES  # noqa: E402
 from dptext_lab.adept.net import private_training  # noqa: E402
 from dptext_lab.adept.net.network import Architecture, AutoEncoder, Encoding, shifted  # noqa: E402
 from dptext_lab.adept.net.private_training import (  # noqa: E402

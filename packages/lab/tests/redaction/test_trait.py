@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from dptext.embeddings.embedder import TextVectors
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate
 from dptext.mechanism import Traits
@@ -27,6 +26,7 @@ from dptext_lab.redaction.trait import (
     MLP,
     TFIDF,
     SetSplit,
+    TextVectors,
     infer_trait,
     infer_trait_from_releases,
     release_sets,

@@ -212,7 +212,7 @@ class Trial:
         """Describe the numbers of an audit that reads the subject's declaration."""
         nothing = self.claim.basis is Basis.NONE
         at = "0" if nothing else f"{self.claim.epsilon:.6g}" + (" x distance" if self.claim.metric else "")
-        return f"delta at epsilon {at}; beside the delta allowed; control: p-value of the declared {declared}"
+        return f"delta at epsilon {at}; baseline: the delta allowed; control: p-value of the declared {declared}"
 
     def claimed(self, pair: Pair) -> float:
         """The claimed epsilon of a pair; 0 if nothing is claimed."""

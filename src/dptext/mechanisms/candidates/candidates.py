@@ -102,8 +102,8 @@ class Candidates(OneEpsilon):
             fitted, the model reads a text more than a hundred times as fast. Fitting needs the sentence encoder,
             loading does not. A text without a known word has a direction, too.
             `tfidf` compares words.
-            `adept` compares clipped latents of an auto-encoder. It reads no label, and as many words as the
-            auto-encoder does; an empty text has a latent, too.
+            A ranker of a package, such as `adept` of dptext-lab, compares the vectors that a model of public text
+            reads. It reads no label.
         candidates: the largest number of public texts in the pool.
         selection: how a candidate is chosen by likeness. `envelope` is tuned to epsilon on public text; at a small
             epsilon few texts are likely to be chosen. `top_k` and `exponential` have all texts of the pool in play.
@@ -113,8 +113,8 @@ class Candidates(OneEpsilon):
             is the private label; with `label_share` the released label.
         max_sentences: the number of sentences of a text that `sentence` reads at most. With `distilled` the number
             limits candidates only; of other texts the first 4,096 words are read.
-        adept: folder of a model of `dptext fit --mechanism adept`, whose encoder `adept` uses; the model must have been
-            trained on public text. The fitted candidates keep a copy.
+        ranker_model: folder of the model that the ranker of a package uses; the model must have been trained on public
+            text. The fitted candidates keep a copy. Empty with a ranker of dptext.
         label_share: share of epsilon for the record's own label, below 1 (at least two `labels`); 0 releases the
             candidate's label, which costs nothing.
         device: where the encoder computes.
@@ -131,7 +131,7 @@ class Candidates(OneEpsilon):
     label_weight: float | None = None
     max_sentences: int = 64
     device: str = "cpu"
-    adept: str = ""
+    ranker_model: str = ""
     label_share: float = 0.0
     precision: Literal["auto", "float32", "bfloat16", "int8"] = "auto"
     kind: Literal["candidates"] = field(default="candidates", init=False)
@@ -157,11 +157,9 @@ class Candidates(OneEpsilon):
         if self.label_share != 0:
             _validate.within(0.001, 0.999, label_share=self.label_share)
             _validate.two_labels(self.labels, otherwise=", or set label_share=0")
-        if not isinstance(self.adept, str) or bool(self.adept) != (self.ranker not in OURS):
-            raise ConfigError(
-                f"Expected adept={self.adept!r} to name a folder with ranker='adept', and none with another: fit an "
-                "auto-encoder on public text with `dptext fit --mechanism adept` and give its folder."
-            )
+        if not isinstance(self.ranker_model, str) or bool(self.ranker_model) != (self.ranker not in OURS):
+            what = "empty" if self.ranker in OURS else f"the folder of {RANKERS[self.ranker].model},"
+            raise ConfigError(f"Expected ranker_model={self.ranker_model!r} to be {what} with ranker={self.ranker!r}.")
 
     @property
     def traits(self) -> Traits:
@@ -226,7 +224,7 @@ class Candidates(OneEpsilon):
         text that occurs twice with one label is one candidate; a blank text is none. The seed draws the
         candidates and is no secret; None draws a seed. `on_progress` is called as the encoder reads the candidates.
 
-        ConfigError: too few records for k, a record without a known label, or no auto-encoder in the folder of `adept`.
+        ConfigError: too few records for k, a record without a known label, or no model of the ranker in `ranker_model`.
         DataError: a text cannot be written as UTF-8. MissingExtraError: the ranker's package is absent.
         """
         seed = secrets.randbits(32) if seed is None else seed
@@ -241,7 +239,7 @@ class Candidates(OneEpsilon):
             raise ConfigError(f"Expected at least {fewest} different public texts for k={self.k}, found {len(chosen)}.")
         texts, labels = tuple(record.text for record in chosen), tuple(record.label for record in chosen)
         digests = (records_digest(known), "" if given is None else records_digest(given))
-        ranker = self._ranker(texts, Path(self.adept), on_progress=on_progress)
+        ranker = self._ranker(texts, Path(self.ranker_model), on_progress=on_progress)
         asked = [] if given is None else [record for record in asked if record.text.strip()]
         found = CandidatePool(texts, labels, self.k or 1, -STEPS, STEPS, *digests)
         if self.selection == "envelope":

@@ -90,11 +90,12 @@ class ModelRanker:
     """A ranker of a package, which compares the vectors that a model of public text reads.
 
     `load` takes the folder of the model and the device that computes. `assumptions` states for a device what the
-    guarantee assumes about the model, without loading it.
+    guarantee assumes about the model, without loading it. `model` says in errors what the folder is of.
     """
 
     load: Callable[[Path, str], LoadedModel]
     assumptions: Callable[[str], tuple[str, ...]]
+    model: str = "a model of public text"
 
 
 class _Rankers(Door[ModelRanker]):

@@ -19,8 +19,8 @@ from dptext.errors import ConfigError
 from dptext.kernels import tiles
 from dptext.kernels.linear import Linear, product, require_alike, rows_for
 from dptext.kernels.processors import each
-from dptext.kernels.recurrence import lstm_step
 from dptext.types import Floats, Integers, Singles
+from dptext_lab.nets.recurrence import lstm_step
 from dptext_lab.nets.tokens import BEGIN, PAD, UNKNOWN
 
 _ROWS: Final = 64  # texts of a block, few enough for the cache to hold the numbers of a step

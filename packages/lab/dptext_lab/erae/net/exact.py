@@ -8,13 +8,12 @@ from typing import Final
 import numpy as np
 
 from dptext.kernels import pooling, tiles
-from dptext.kernels.activations import elu, tanh
 from dptext.kernels.compilation import Array, F, compiled
 from dptext.kernels.linear import Linear, product, require_alike, rows_for
 from dptext.kernels.processors import each
-from dptext.kernels.recurrence import gru_step
 from dptext.types import Int32s, Integers, Singles
 from dptext_lab.erae.net.network import FIRST_OPTION, LARGEST_LOGIT, LOGIT_GRID, ErAeNetwork
+from dptext_lab.nets.recurrence import elu, gru_step, tanh
 from dptext_lab.nets.tokens import BEGIN
 
 _ROWS: Final = 64  # texts of a part; a thread computes a part

@@ -1,9 +1,28 @@
-"""The next states of an LSTM and of a GRU. Each row is computed on its own."""
+"""The next states of an LSTM and of a GRU, and what single numbers become between them.
+
+Each row is computed on its own.
+"""
 
 from dptext.kernels.activations import exp_minus
 from dptext.kernels.compilation import Array, F, compiled
 
-_ONE, _TWO = F(1.0), F(2.0)
+_ZERO, _ONE, _TWO = F(0.0), F(1.0), F(2.0)
+
+
+@compiled
+def tanh(x: Array, n: int) -> None:
+    """The hyperbolic tangent, in place."""
+    for i in range(n):
+        for k in range(x.shape[1]):
+            x[i, k] = _TWO / (_ONE + exp_minus(_TWO * x[i, k])) - _ONE
+
+
+@compiled
+def elu(x: Array, n: int) -> None:
+    """x if x > 0, else e^x - 1, in place."""
+    for i in range(n):
+        for k in range(x.shape[1]):
+            x[i, k] = max(x[i, k], _ZERO) + exp_minus(max(-x[i, k], _ZERO)) - _ONE
 
 
 @compiled

@@ -1,0 +1,279 @@
+"""The run of `synthesize` and of `summarize`: from a private corpus to files with a certificate, charged once."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from dptext.batch.corpora import synthesize_dataset
+from dptext.cli import options
+from dptext.cli.grouped import promises, runs
+from dptext.cli.many import Who, is_dataset, refuse_for_a_file
+from dptext.cli.paying import Paying, cost, said_key
+from dptext.cli.terminal import advising, finishing, say
+from dptext.errors import ConfigError
+from dptext.mechanism import settings
+from dptext.privacy.guarantee import Guarantee
+from dptext.runs.apart import refuse_same
+from dptext.runs.certificate import Certificate, certificate_path
+from dptext.runs.plan import Plan
+from dptext.runs.private import Private
+from dptext.runs.states import CorpusState, settings_digest
+from dptext.runs.streaming import guarantees
+from dptext.runs.synthesized import REPORT_SUFFIXES, file_columns, paths_of
+from dptext.runs.synthesizing import run
+from dptext.runs.unpublished import Unpublished
+from dptext.sampling.randomness import secure, seeded
+from dptext.synthesis.report import HARDLY_MORE_THAN_NOISE
+from dptext.synthesis.spec import CorpusSpec, Fitted
+from dptext.text.records import Fields, Record, records_digest
+from dptext.types import Json
+
+if TYPE_CHECKING:  # the ledger is loaded only if it is used
+    from dptext.runs.payment import Due, Payment
+
+
+@dataclass(frozen=True, slots=True)
+class Promised:
+    """The settings of a guarantee for a corpus, and its labels, by options of their own."""
+
+    epsilon: Annotated[
+        float | None, promises("--epsilon", help="Epsilon of everything that leaves, together. Default: 1.")
+    ] = None
+    delta: Annotated[float | None, promises("--delta", help="Delta beside epsilon. Default: 1e-5.")] = None
+    unit: Annotated[str | None, promises("--unit", help="Who is protected: document (default) or author.")] = None
+    relation: Annotated[
+        str | None, promises("--relation", help="Of neighbouring corpora: add_or_remove_one (default) or replace_one.")
+    ] = None
+    about: Annotated[
+        int | None,
+        promises("--about", metavar="N", help="About how many documents or authors there are. It is public."),
+    ] = None
+    labels: Annotated[
+        str | None,
+        promises("--labels", metavar="A,B,...", help="The public set of labels. @FILE has one in each line."),
+    ] = None
+    names: Annotated[
+        str | None,
+        promises("--names", metavar="A,B,...", help="Meanings of the labels in words, in their order, or @FILE."),
+    ] = None
+
+    def settings(self) -> dict[str, Json]:
+        """Return the settings that are given. ConfigError: a file of labels or names cannot be read."""
+        alone: dict[str, Json] = {
+            name: getattr(self, name) for name in ("epsilon", "delta", "unit", "relation", "about")
+        }
+        lists: dict[str, Json] = {
+            name: [*listed(text, f"--{name}")]
+            for name, text in (("labels", self.labels), ("names", self.names))
+            if text is not None
+        }
+        return {**{name: value for name, value in alone.items() if value is not None}, **lists}
+
+
+def listed(text: str, option: str) -> list[str]:
+    """Return the members of a list A,B,... or of the lines of @FILE. ConfigError: a member is empty."""
+    if text.startswith("@"):
+        from dptext.text.inputs import read_whole
+
+        members = read_whole(Path(text[1:])).decode().splitlines()
+    else:
+        members = text.split(",")
+    found = [member.strip() for member in members]
+    if not all(found):
+        raise ConfigError(f"Expected {option} to be names with commas between them, or @FILE, found an empty name.")
+    return found
+
+
+def merged(changes: Mapping[str, Json], said: Mapping[str, Json]) -> dict[str, Json]:
+    """Return the settings of --set and of options of their own. ConfigError: one is given both ways."""
+    if both := sorted(changes.keys() & said.keys()):
+        raise ConfigError(f"Expected {both[0]} once, found it as --{both[0]} and by --set: give the one you mean.")
+    return {**changes, **said}
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The options for reading a private corpus and its pool."""
+
+    layout: options.Layout
+    label_field: str | None
+    author_field: str | None
+    who: Who
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """The options for how a run goes on and what it prints."""
+
+    seed: options.VoidingSeedOption = None
+    force: options.ForceOption = False
+    resume: options.ResumeOption = False
+    dry_run: Annotated[
+        bool, runs("--dry-run", help="Say what a run would guarantee and cost. Nothing is read, drawn or charged.")
+    ] = False
+    as_json: options.JsonOption = False
+
+
+def release(
+    source: str,
+    target: Path,
+    wanted: CorpusSpec,
+    reading: Reading,
+    paying: Paying,
+    ending: Ending,
+    *,
+    public: Path | None,
+    fitted: Fitted | None = None,
+    inputs: tuple[Path | None, ...] = (),
+) -> None:
+    """Measure the corpus, charge once, publish the files, and say what was made.
+
+    `public` is the file of the pool; None with a synthesis that is `fitted` already. `inputs` are further files.
+    """
+    _check_fields(wanted, reading.label_field, reading.author_field)
+    payment, dataset = paying.payment(), is_dataset(source)
+    read = tuple(path for path in (Path(source), public, *inputs) if path is not None)
+    paying.refuse_inputs(paths_of(target), read, payment)
+    place = Unpublished(target, ending.force, read)
+    place.check(resume=place.goes_on(paying.charge_key, resume=ending.resume))
+    drawn = place.drawn(wanted, payment, paying.charge_key, resume=ending.resume)
+    if drawn is None:  # once the corpus is drawn, its inputs may be gone
+        _check_inputs(source, public, reading.who)
+    layout = reading.layout
+    fields = Fields(
+        layout.text_field, label=reading.label_field, author=reading.author_field, subject=paying.subject_field
+    )
+    file_columns(target, None, settings(wanted), Fields(layout.text_field, label=reading.label_field))
+    randomness = secure() if ending.seed is None else seeded(ending.seed)
+    promised = guarantees(wanted, randomness=randomness)[-1]
+    due = None if payment is None else payment.due(wanted, randomness=randomness, fields=fields)
+    if ending.dry_run:
+        _say_what_would_be(wanted, promised, due)
+        return
+    plan = Plan(fields, **layout.settings())
+    private = Private(Path(source), fields, {"format": plan.input_format, **plan.reading})
+    digest, pool = drawn, list[Record]()
+    if digest is None:
+        begun = place.goes_on(paying.charge_key, resume=ending.resume)
+        _check_first(None if dataset else private, None if begun or fields.subject is not None else due)
+        if fitted is None:
+            pool = layout.read_public(public, label=_public_label(layout, public, reading.label_field))
+            _say_of_the_pool(wanted, len(pool))
+        own = {"public": records_digest(pool)} if fitted is None else dict(fitted.digests)
+        digest = settings_digest(wanted, own, plan, randomness, payment, source=source)
+    with place.held(), advising(lambda: _left_there(place)):
+        state = place.begun(digest, payment, resume=ending.resume)
+        payment = said_key(payment and replace(payment, key=state.charge_key))
+        if drawn is not None and not state.files:
+            raise ConfigError(f"Another run has begun beside {target} at this moment. Look at it, and try again.")
+        if not state.files:
+            with place.unpaid(payment, state):
+                ready = fitted or wanted.fit(public=pool, seed=ending.seed)
+                say("Summing up the private corpus. No progress is shown, because it would reveal the corpus' size.")
+                paid: dict[str, Any] = {"payment": payment, "randomness": randomness, "settled": False}
+                if pool:
+                    paid["public"] = [record.text for record in pool]
+                if dataset:
+                    found = synthesize_dataset(source, ready, plan=plan, workers=reading.who.made(), **paid)
+                else:
+                    found = run(private, ready, **paid)
+                state = place.keep(found, state)
+        with finishing():
+            certificate = place.publish(state, payment)
+    _say_what_was_made(target, state, certificate, promised, payment, as_json=ending.as_json)
+
+
+def _say_what_would_be(wanted: CorpusSpec, promised: Guarantee, due: Due | None) -> None:
+    what = "one corpus" if wanted.writes else "one summary" if wanted.kind == "summary" else "one report"
+    print(f"A run would release {what}. Nothing was read, drawn, charged or written.\n{promised.sentence()}")
+    if due is not None:
+        print(f"{cost(due)} {due.payment.left()}")
+
+
+def _public_label(layout: options.Layout, public: Path | None, label_field: str | None) -> str | None:
+    """Return the label field of the pool, whose labels are shown to a language model; None if it has none."""
+    return None if public is None else layout.public_label(public, label_field)
+
+
+def _check_first(private: Private | None, due: Due | None) -> None:
+    """Raise the errors of a private file and an account that can be found before the pool is read."""
+    if private is not None:
+        private.check()
+    if due is not None:
+        due.weigh(due.payment.key, None)
+
+
+def _check_inputs(source: str, public: Path | None, who: Who) -> None:
+    if not is_dataset(source):
+        refuse_for_a_file(who)
+        options.named(options.file_path, source, "PRIVATE")
+    if public is not None:
+        refuse_same(source, public)
+
+
+def _check_fields(wanted: CorpusSpec, label_field: str | None, author_field: str | None) -> None:
+    """Raise ConfigError unless the settings and the named fields agree."""
+    if wanted.labels and label_field is None:
+        raise ConfigError(f"Expected --label-field NAME: {wanted.kind} with labels reads the label of each record.")
+    if label_field is not None and not wanted.labels:
+        raise ConfigError(
+            f"Expected the set of labels with --label-field {label_field!r}: it is public and read from no text. Give "
+            "--labels a,b."
+        )
+    if wanted.unit == "author" and author_field is None:
+        raise ConfigError("Expected --author-field NAME, as --unit author: whose records are added up.")
+    if wanted.unit != "author" and author_field is not None:
+        raise ConfigError(
+            f"Expected --author-field with --unit author, found unit={wanted.unit!r}. Add --unit author to protect "
+            "all records of an author together, or leave the field out."
+        )
+
+
+def _say_what_was_made(
+    target: Path,
+    state: CorpusState,
+    certificate: Certificate,
+    promised: Guarantee,
+    payment: Payment | None,
+    *,
+    as_json: bool,
+) -> None:
+    if as_json:
+        told = {"certificate": str(certificate_path(target)), **json.loads(certificate.to_json())}
+        report = json.loads(target.with_name(target.name + REPORT_SUFFIXES[0]).read_bytes())
+        print(json.dumps({**told, "report": report}, indent=2))
+        return
+    print("\n".join([promised.sentence(), *state.sentences, "", certificate.explain()]))
+    if payment is not None:
+        print(f"\n{payment.left()}")
+    print(f"\nWritten: {target}, {certificate_path(target).name} and {target.name}{REPORT_SUFFIXES[1]}.")
+    if HARDLY_MORE_THAN_NOISE in state.sentences:
+        return
+    if certificate.settings["kind"] == "summary":
+        corpus = target.with_suffix(".csv")
+        print(f"Next: {shlex.join(['dptext', 'summary', 'show', str(target)])}; "
+              f"{shlex.join(['dptext', 'write', str(target), str(corpus)])}.")  # fmt: skip
+        return
+    print(f"Next: {shlex.join(['dptext', 'explain', str(target)])}; open {target.name}{REPORT_SUFFIXES[1]}.")
+
+
+def _say_of_the_pool(wanted: CorpusSpec, n_texts: int) -> None:
+    if wanted.kind == "votes" and wanted.labels:
+        say("votes with labels measured worse than public text on most corpora: prototypes is the way with labels.")
+    size = getattr(wanted, "size", 0) if wanted.kind in ("prototypes", "votes") else 0
+    less = f" No more leave: size={size:,} is too many." if size > n_texts else ""
+    say(f"Reading the pool of {n_texts:,} public texts.{less}")
+
+
+def _left_there(place: Unpublished) -> str:
+    state = place.load()
+    if state is None:
+        return "Nothing was charged or written."
+    done = "The corpus lies whole and unpublished" if state.files else "Nothing is drawn: an unfinished run lies"
+    charge = " What was charged stays charged: --resume finds the charge." if state.charge_key else ""
+    return f"{done} beside {place.target}: --resume goes on, --force begins anew.{charge}"

@@ -1,0 +1,99 @@
+"""`dptext write`: write a corpus from a summary."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+from typing import Annotated, Any
+
+from typer import Argument
+
+from dptext.cli import options
+from dptext.cli.chosen import set_values
+from dptext.cli.corpus_runs import listed, merged
+from dptext.cli.grouped import computes, leaves
+from dptext.cli.terminal import counted
+from dptext.errors import ConfigError
+from dptext.runs.certificate import certificate_path
+from dptext.runs.summarizing import read_summary
+from dptext.runs.summarizing import write as written_from
+from dptext.runs.synthesized import REPORT_SUFFIXES, paths_of, text_columns
+from dptext.text.files import Target, refuse_inputs
+from dptext.text.records import TEXT_FIELD, Fields
+
+WHERE = Annotated[Path, options.file_argument(metavar="SUMMARY", help="What `dptext summarize` wrote.")]
+
+
+def write(
+    summary: WHERE,
+    target: Annotated[
+        Path,
+        Argument(
+            metavar="OUT",
+            parser=options.output_path,
+            help="The corpus, in the format of its extension. Its certificate OUT.guarantee.json names the summary.",
+        ),
+    ],
+    *,
+    writer: Annotated[
+        str | None,
+        leaves(
+            "--writer",
+            metavar="NAME",
+            help="pool (public texts) or builtin (a language model writes). Default: builtin where words were measured "
+            "and a model drafted.",
+        ),
+    ] = None,
+    size: Annotated[int, leaves("--size", metavar="N", help="Texts that leave. 0 takes the writer's default.")] = 0,
+    mix: Annotated[
+        str | None,
+        leaves("--mix", metavar="LABEL=SHARE,...", help="Shares of labels. Others keep their noisy share of the rest."),
+    ] = None,
+    text_field: Annotated[str, leaves("--text-field", metavar="NAME", help="Column of the texts.")] = TEXT_FIELD,
+    label_field: Annotated[
+        str | None, leaves("--label-field", metavar="NAME", help="Column of the labels. Default: label.")
+    ] = None,
+    assignments: Annotated[
+        list[str] | None, computes("--set", "-s", metavar="KEY=VALUE", help="A setting of the writer. Repeatable.")
+    ] = None,
+    seed: options.SeedOption = None,
+    force: options.ForceOption = False,
+    as_json: options.JsonOption = False,
+) -> None:
+    fields, inputs = Fields(text_field, label=label_field), (summary, certificate_path(summary))
+    for path in paths_of(target):
+        refuse_inputs(path, inputs)
+        Target(path, force, inputs, private=False).check()
+    found, _, _ = read_summary(summary)
+    text_columns(target, None, found.spec.labels, fields)
+    settings: dict[str, Any] = merged(set_values(assignments, "writer"), {"size": size} if size else {})
+    shares = _mix(mix)
+    with counted("writing", "texts") as tell:
+        made = written_from(
+            summary, writer=writer, mix=shares, text=text_field, label=label_field, seed=seed, on_progress=tell,
+            **settings,
+        )  # fmt: skip
+    certificate = made.write(target, force=force)
+    if as_json:
+        told = {"certificate": str(certificate_path(target)), **json.loads(certificate.to_json())}
+        print(json.dumps({**told, "sentences": list(made.sentences)}, indent=2))
+        return
+    print("\n".join([made.guarantees[-1].sentence(), *made.sentences]))
+    print(f"\nWritten: {len(made.releases):,} texts to {target}, and {certificate_path(target).name}. It cost nothing.")
+    page = f"{target.name}{REPORT_SUFFIXES[1]}"
+    print(f"Next: {shlex.join(['dptext', 'explain', str(target)])}; open {page}.")
+
+
+def _mix(text: str | None) -> dict[str, float] | None:
+    """Return the shares in LABEL=SHARE,... ConfigError: a share is no number."""
+    if text is None:
+        return None
+    found = {}
+    for part in listed(text, "--mix"):
+        label, _, share = part.rpartition("=")
+        try:
+            found[label.strip()] = float(share)
+        except ValueError:
+            raise ConfigError(f"Expected --mix to look like bill=.5,parcel=.2, found {part!r}.") from None
+    return found

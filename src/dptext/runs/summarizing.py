@@ -1,0 +1,240 @@
+"""`dptext.summarize`: measure a private corpus once. `dptext.write`: write a corpus from the summary, for free."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, replace
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from dptext.errors import ConfigError, DataError
+from dptext.runs.certificate import Certificate, certificate_path
+from dptext.runs.results import IN_MEMORY
+from dptext.runs.statements import stated
+from dptext.runs.synthesized import Synthesized
+from dptext.runs.synthesizing import synthesize
+from dptext.runs.verification import verify
+from dptext.sampling.randomness import Randomness, secure, seeded
+from dptext.synthesis.blocks import COUNTS, POINTS, TOPICS, WORDS
+from dptext.synthesis.from_model import FromModel, Progress
+from dptext.synthesis.from_pool import FromPool
+from dptext.synthesis.spec import Synthetic
+from dptext.synthesis.summary import FittedSummary, Summary
+from dptext.text.columns import Columns
+from dptext.text.formats import Format
+from dptext.text.inputs import telling
+from dptext.text.records import TEXT_FIELD, Fields, Release
+from dptext.text.tables import Texts
+from dptext.text.writers import encode_batch
+from dptext.types import Json
+
+if TYPE_CHECKING:  # the ledger is loaded by those who use one
+    from dptext.runs.payment import Payment
+
+#: Blocks that `also` adds, with the settings that measure them.
+_ALSO: Final[Mapping[str, Mapping[str, int]]] = {WORDS: {"marks": 5}, TOPICS: {"topics": 64}}
+_SHARES: Final = {POINTS: "point_share", COUNTS: "count_share", TOPICS: "topic_share", WORDS: "word_share"}
+#: The writers by name, and the class of their settings.
+WRITERS: Final[Mapping[str, type[FromPool] | type[FromModel]]] = {"pool": FromPool, "builtin": FromModel}
+
+
+def measured_settings(
+    also: Iterable[str] = (), without: Iterable[str] = (), shares: Mapping[str, float] | None = None
+) -> dict[str, Json]:
+    """Return settings of a summary that measures `also` these blocks, and others not, at these shares of rho.
+
+    ConfigError: a name is unknown.
+    """
+    found: dict[str, Json] = {}
+    for name in also:
+        if name not in _ALSO:
+            raise ConfigError(f"Expected {name!r} to be one of {', '.join(_ALSO)}: what is measured besides.")
+        found |= _ALSO[name]
+    for name in without:
+        if name != POINTS:
+            raise ConfigError(f"Expected {name!r} to be {POINTS!r}: nothing else can be left out.")
+        found["points"] = False
+    for name, share in (shares or {}).items():
+        if name not in _SHARES:
+            raise ConfigError(f"Expected a share of one of {', '.join(_SHARES)}, found {name!r}.")
+        found[_SHARES[name]] = share
+    return found
+
+
+def summarize(
+    private: Texts,
+    public: Texts,
+    *,
+    text: str = TEXT_FIELD,
+    label: str | None = None,
+    author: str | None = None,
+    public_text: str | None = None,
+    record: str | None = None,
+    also: Sequence[str] = (),
+    without: Sequence[str] = (),
+    shares: Mapping[str, float] | None = None,
+    payment: Payment | None = None,
+    randomness: Randomness | None = None,
+    seed: int | None = None,
+    **set_: Json,
+) -> Synthesized:
+    """Return a summary of a private corpus: noisy numbers under one epsilon. Any number of corpora is written from it.
+
+    Args:
+        private: as in `dptext.synthesize`, like public, text, label, author, public_text, record, payment, randomness
+            and seed.
+        public: the pool.
+        text: column of the texts.
+        label: column of the labels.
+        author: column of the authors.
+        public_text: column of the pool's texts.
+        record: record of a private plain text file.
+        payment: the account that is charged.
+        randomness: `randomness.secure()` by default.
+        seed: seed of what is fitted on the pool.
+        also: what is measured besides counts and, with labels, points: "words", "topics".
+        without: "points", to measure no points.
+        shares: shares of rho by "counts", "points", "topics" and "words"; the others divide the rest.
+        set_: settings: epsilon, delta, unit, relation, labels, names, about, and others of `SummarySpec`.
+
+    The summary is the result's `summary`. Errors as `dptext.synthesize`.
+    """
+    settings: dict[str, Json] = {**measured_settings(also, without, shares), **set_}
+    return synthesize(
+        private, public, kind="summary", text=text, label=label, author=author, public_text=public_text, record=record,
+        payment=payment, randomness=randomness, seed=seed, **settings,
+    )  # fmt: skip
+
+
+def read_summary(path: str | PathLike[str]) -> tuple[Summary, Certificate, str]:
+    """Return a summary, its verified certificate and its sha256. DataError: it is no summary, or not the certified one.
+
+    ConfigError: no certificate lies beside it.
+    """
+    given = Path(path)
+    with telling(given, "read"):
+        data = given.read_bytes()
+    beside = certificate_path(given)
+    if not beside.is_file():
+        raise ConfigError(f"Expected {beside} beside the summary: without its certificate nothing is written from it.")
+    certificate = verify(beside).certificate
+    digest = hashlib.sha256(data).hexdigest()
+    if digest != certificate.sha256:
+        raise DataError(f"{given} is not the summary that its certificate was written for: its sha256 differs.")
+    return Summary.of_bytes(data), certificate, digest
+
+
+def writer_of(summary: Summary, name: str | None) -> str:
+    """Return the name of the writer: the named one, or "builtin" if words were measured and drafted, or "pool"."""
+    if name is None:
+        return "builtin" if summary.public.drafts else "pool"
+    if name not in WRITERS:
+        raise ConfigError(f"Expected writer={name!r} to be one of {', '.join(WRITERS)}.")
+    return name
+
+
+def write(
+    summary: str | PathLike[str] | Synthesized,
+    *,
+    writer: str | None = None,
+    size: int = 0,
+    mix: Mapping[str, float] | None = None,
+    text: str = TEXT_FIELD,
+    label: str | None = None,
+    seed: int | None = None,
+    on_progress: Progress | None = None,
+    **set_: Json,
+) -> Synthesized:
+    """Return a corpus that is written from a summary. It costs no privacy, and can be repeated.
+
+    Args:
+        summary: the path of a summary with its certificate beside it, or the result of `dptext.summarize`.
+        writer: "pool" chooses and labels public texts; "builtin" lets a language model write new ones. None takes
+            "builtin" where the summary has words and drafts.
+        size: number of texts; 0 takes the writer's default.
+        mix: shares of labels in the place of the noisy ones; labels that are not named keep their noisy share of the
+            rest.
+        text: name of the column of texts.
+        label: name of the column of labels.
+        seed: seed of the writer's choices.
+        on_progress: called with the number of texts written so far and of all texts.
+        set_: more settings of the writer; see `dptext.synthesis.from_pool.FromPool` and `from_model.FromModel`.
+
+    Raises:
+        ConfigError: the writer needs what was not measured, or a setting cannot be used.
+        DataError: the summary or its certificate does not hold.
+        MissingExtraError: the language model is not installed.
+    """
+    if isinstance(summary, Synthesized):
+        found, certificate = summary.summary, summary.certificate
+        digest, inputs = certificate.sha256, summary.inputs
+    else:
+        found, certificate, digest = read_summary(summary)
+        inputs = (Path(summary), certificate_path(Path(summary)))
+    name = writer_of(found, writer)
+    given = {**({"size": size} if size else {}), **set_}
+    try:
+        settings = WRITERS[name](**given)  # type: ignore[arg-type]
+    except TypeError:
+        known = ", ".join(WRITERS[name].__dataclass_fields__)
+        raise ConfigError(
+            f"Expected settings of the writer {name}, found {', '.join(given)}. Known: {known}."
+        ) from None
+    mixed = found if mix is None else found.mixed(mix)
+    source = secure() if seed is None else seeded(seed)
+    if isinstance(settings, FromModel):
+        made = settings.write(mixed, source, on_progress=on_progress)
+    else:
+        made = settings.write(mixed, source)
+    return _derived(
+        made,
+        certificate,
+        digest,
+        {"writer": name, **asdict(settings), **({"mix": dict(mix)} if mix else {})},
+        inputs,
+        Fields(text=text, label=label),
+    )
+
+
+def _derived(
+    made: Synthetic, of: Certificate, digest: str, how: Mapping[str, Json], inputs: tuple[Path, ...], fields: Fields
+) -> Synthesized:
+    """Return texts with the certificate of the summary that they were written from."""
+    both = enumerate(zip(made.texts, made.labels, strict=True))
+    releases = tuple(Release(str(i), text, label) for i, (text, label) in both)
+    if not releases:
+        raise ConfigError("Expected at least one text to leave, found none: take another writer, or more public texts.")
+    columns = Columns(label=releases[0].label is not None, fields=fields)
+    data = encode_batch(releases, Format.JSONL, columns)
+    certificate = replace(
+        of, output=IN_MEMORY, sha256=hashlib.sha256(data).hexdigest(), records=len(releases), fields=columns.renamed,
+        derived={"summary": digest, **how},
+    )  # fmt: skip
+    return Synthesized(releases, made.report, made.sentences, certificate, "", inputs, None, b"", fields)
+
+
+def add(first: str | PathLike[str], *others: str | PathLike[str], disjoint: bool = False) -> Synthesized:
+    """Return the sum of summaries that have the same public parts: of several owners, or several months.
+
+    `disjoint` says that nobody is in two of the corpora. Each person then keeps the guarantee of their own summary.
+    Otherwise the guarantees add up.
+
+    ConfigError: they measure other things, have other units, or hold a common release. DataError: a summary or its
+    certificate does not hold.
+    """
+    if not others:
+        raise ConfigError("Expected at least two summaries to add, found one.")
+    whole, certificate, _ = read_summary(first)
+    for each in others:
+        more, other, _ = read_summary(each)
+        if other.randomness != "secure":
+            certificate = replace(certificate, randomness=other.randomness)
+        whole = whole.plus(more, disjoint=disjoint)
+    fitted, data, report = FittedSummary(whole.spec, whole.public), whole.to_bytes(), whole.report
+    source = secure() if certificate.randomness == "secure" else seeded(0)
+    statement = stated(fitted, randomness=source)
+    named = statement.certificate(IN_MEMORY, hashlib.sha256(data).hexdigest(), 0, charged=None, fields={})
+    inputs = tuple(Path(each) for path in (first, *others) for each in (path, certificate_path(Path(path))))
+    return Synthesized((), report, report.sentences(), named, "", inputs, None, data)
