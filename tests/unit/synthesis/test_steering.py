@@ -18,9 +18,9 @@ from dptext.language.writing import Shifted, options_of
 from dptext.sampling.randomness import secure, seeded
 from dptext.sampling.weights import softmax
 from dptext.synthesis.blocks import COUNTS, POINTS, WORDS
-from dptext.synthesis.from_model import FromModel, Spellings, Steered, believed
+from dptext.synthesis.from_model import FromModel, Spellings, Steered
 from dptext.synthesis.from_model import Steering as Steers
-from dptext.synthesis.from_pool import labelled
+from dptext.synthesis.judging import believed, judged
 from dptext.synthesis.readings import Corpus
 from dptext.synthesis.steering import FittedSteering, Steering
 from dptext.synthesis.summary import Summary
@@ -42,6 +42,7 @@ def model() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for module in ("steering", "summary", "from_model"):
             patch.setattr(f"dptext.synthesis.{module}.load_language_model", lambda _: tiny_language.model())
+        patch.setattr("dptext.synthesis.writer._is_readable", bool)  # this model writes few spaces
         yield
 
 
@@ -105,11 +106,13 @@ def test_what_is_believed_is_near_the_public_where_noise_is_large() -> None:
     rates, numbers = np.full(3, 0.01), np.array([1.0, 40.0, 90.0])
     exact = believed(numbers, 100.0, rates, 0.1)
     assert exact == pytest.approx([0.01, 0.4, 0.9], rel=0.11)
-    assert believed(numbers, 100.0, rates, 1e6) == pytest.approx(rates)
+    unknown = believed(numbers, 100.0, rates, 1e6) / rates  # the mean of the prior, for each word the same
+    assert unknown == pytest.approx(unknown[0], rel=1e-3)
+    assert 0.5 < unknown[0] < 2
     some = believed(numbers, 100.0, rates, 20.0)
-    assert some[0] == pytest.approx(0.01)
-    assert some[0] <= some[1] < 0.4
-    assert 0.5 < some[2] <= 0.9
+    assert 0.005 < some[0] < 0.02
+    assert some[0] < some[1] < 0.4
+    assert 0.5 < some[2] <= 0.95
     assert (believed(np.array([-50.0, 500.0]), 100.0, np.array([0.5, 0.5]), 1.0) <= 1).all()
 
 
@@ -117,7 +120,8 @@ def test_noise_alone_is_rarely_believed() -> None:
     rng = np.random.default_rng(5)
     rates = np.full(20_000, 1e-4)
     found = believed(rng.normal(0, 20, len(rates)), 300.0, rates, 20.0)
-    assert (found > 10 * rates).mean() < 0.002
+    assert (found > 10 * rates).mean() < 0.02
+    assert np.exp(np.log(found / rates).mean()) < 2
 
 
 def test_a_shift_moves_chances_by_what_it_says_and_a_token_that_is_there_is_not_made_likelier_again() -> None:
@@ -182,7 +186,7 @@ def test_writing_follows_the_private_words() -> None:
     mine = [text for text, label in zip(found.texts, found.labels, strict=True) if label == "travel"]
     steered = Steered.of(Steers.of(summary, more.writer))
     plain = steered.texts(0, 160, 1, np.zeros(steered.writer.model.size))
-    assert len(mine) > 40  # many a text has no space, and is no text of two words
+    assert len(mine) > 100
     assert np.mean(["9" in text for text in mine]) > 0.15 + np.mean(["9" in text for text in plain])
     assert set(found.labels) <= {"travel", "money"}
     assert len(found.texts) == len(set(found.texts)) <= 160
@@ -193,13 +197,13 @@ def test_writing_follows_the_private_words() -> None:
 def test_the_writer_writes_as_many_texts_as_are_wanted_and_tells_how_far_it_is(fitted: FittedSteering) -> None:
     summary = fitted.measures.measure(corpus(list(dp.sample_records(200, seed=4))), Draws(seeded(2)))
     told: list[tuple[int, int]] = []
-    set_ = replace(SPEC.writer, temperature=2.0, factor=4)  # many a text is a repeat, or one word
+    set_ = replace(SPEC.writer, temperature=2.0)  # so that few texts are repeats
     found = set_.write(summary, seeded(3), on_progress=lambda done, whole: told.append((done, whole)))
     again = set_.write(summary, seeded(3))
     assert found.texts == again.texts
     assert len(found.texts) == len(set(found.texts)) == SPEC.size
     assert [done for done, _ in told] == sorted({done for done, _ in told})
-    assert {whole for _, whole in told} == {2 * 30 * 3 + 40 * 4}
+    assert {whole for _, whole in told} == {2 * 30 * 3 + 40 * 2}
     assert told[-1][0] == told[-1][1]
 
 
@@ -213,7 +217,7 @@ def test_of_what_is_written_those_leave_that_are_most_like_their_label(fitted: F
     assert 0.3 < agreed < 0.7
     true = [np.mean([text in own for text in chosen]) for own, chosen in zip(texts, kept, strict=True)]
     assert min(true) > 0.65
-    scores, _, _ = labelled(summary, summary.public.pool.space.points(kept[0]))  # type: ignore[union-attr]
+    scores, _, _ = judged(summary, kept[0], summary.public.pool.space.points(kept[0]))  # type: ignore[union-attr]
     gained = scores[:, 0] - scores[:, 1]
     assert (np.diff(gained) <= 1e-9).all()  # the best come first
     without = replace(summary, known={name: each for name, each in summary.known.items() if name != POINTS})
