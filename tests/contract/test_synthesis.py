@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -17,13 +18,16 @@ import pytest
 
 import dptext as dp
 import tiny_language
-from dptext.errors import ConfigError
+from dptext.errors import ConfigError, PrivacyError
 from dptext.registry import SYNTHESES
 from dptext.sampling.randomness import Randomness
+from dptext.synthesis.blocks import WORDS
+from dptext.synthesis.lexicon import Lexicon, fit_lexicon
 from dptext.synthesis.prototypes import Prototypes
-from dptext.synthesis.readings import Corpus
+from dptext.synthesis.readings import Corpus, units_of
 from dptext.synthesis.spec import Fitted, Synthetic
-from dptext.synthesis.sums import STEPS, Noise, PrivateSum
+from dptext.synthesis.summary import FittedSummary, Summary, SummarySpec
+from dptext.synthesis.sums import STEPS, Draws, Noise, PrivateSum, clipped
 from dptext.synthesis.votes import TopicReport, Votes
 from dptext.testing import CORPUS_CHECKS, ContractError, check_synthesis
 from dptext.text.reading import OnError, read_batches
@@ -31,6 +35,9 @@ from dptext_lab.baselines.prediction import Prediction
 
 POOL = dp.sample_records(300, seed=2)
 SPECS = [spec for cls in SYNTHESES.values() for spec in cls.tiny()]
+WRITES = Prototypes.tiny()[0]  # it releases texts with labels
+SUMMARY, BY_AUTHOR = SummarySpec.tiny()[:2]  # of all blocks
+WRITING = ("steering", "summary", "from_model")  # modules that load a model
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +45,7 @@ def fitted() -> Iterator[dict[str, Fitted]]:
     """Each spec with its pool; those that write have a tiny model."""
     pytest.importorskip("numba")
     with pytest.MonkeyPatch.context() as patch:
-        for module in ("dptext_lab.baselines.prediction", "dptext.synthesis.steering"):
+        for module in ("dptext_lab.baselines.prediction", *(f"dptext.synthesis.{name}" for name in WRITING)):
             patch.setattr(f"{module}.load_language_model", lambda _: tiny_language.model())
         yield {repr(spec): spec.fit(public=POOL) for spec in SPECS}
 
@@ -52,7 +59,7 @@ def fitted() -> Iterator[dict[str, Fitted]]:
     why="prediction without votes stays by documents, prediction with votes by authors",
 )
 @pytest.mark.slow_cases(
-    *("steering-author-noise", "votes-author-noise", "topics-author-noise", "prototypes-author-noise"),
+    *("steering-author-noise", "votes-author-noise", "topics-author-noise", "prototypes-author-noise", "author1-noise"),
     why="the noise of each kind stays by documents; what an author moves is seen among neighbours",
 )
 @pytest.mark.slow_cases("steering-author-neighbours", why="stays by documents; authors stay for every other kind")
@@ -152,6 +159,10 @@ def own_float_noise(found: Synthetic, records: list[Any], _: Randomness) -> Synt
     return replace(found, sentences=(f"about {noisy:.3f}",))
 
 
+def a_text_in_the_file(found: Synthetic, records: list[Any], _: Randomness) -> Synthetic:
+    return replace(found, data=found.data + "".join(record.text for record in records[:1]).encode())
+
+
 def telling(found: Iterator[Any]) -> Iterator[Any]:
     """Says how much was read."""
     for batch in found:
@@ -176,6 +187,7 @@ def telling(found: Iterator[Any]) -> Iterator[Any]:
         ),
         (printed_number, "neighbours", "printed or logged"),
         (own_float_noise, "neighbours", "follows the noisy sums alone"),
+        (a_text_in_the_file, "silence", "no private text"),
         *(
             (defect, "silence", "no file is written, and nothing sent")
             for defect in (
@@ -191,7 +203,7 @@ def telling(found: Iterator[Any]) -> Iterator[Any]:
 def test_a_defect_in_what_is_written_is_caught(
     defect: Any, check: str, message: str, fitted: dict[str, Fitted]
 ) -> None:
-    planted = Around(fitted[repr(SPECS[0])], defect)
+    planted = Around(fitted[repr(WRITES)], defect)
     with pytest.raises(ContractError, match=message):
         check_synthesis(planted, checks=[check])
 
@@ -212,24 +224,24 @@ def refusing_empty(*given: Any, allow_empty: bool, **how: Any) -> Iterator[Any]:
             "ends no",
         ),
         ("private.untold", telling, "reading", "is not told"),
-        ("space.says_something", str.strip, "nothing", "counts as none changes no sum"),
+        ("readings.says_something", str.strip, "nothing", "counts as none changes no sum"),
     ],
     ids=["stops", "an empty file is an error", "is printed", "zero width"],
 )
 def test_a_defect_in_what_is_read_is_caught(
     where: str, defect: Any, check: str, message: str, fitted: dict[str, Fitted], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    room = "synthesis" if where.startswith("space") else "runs"
+    room = "synthesis" if where.startswith("readings") else "runs"
     monkeypatch.setattr(f"dptext.{room}.{where}", defect)
     with pytest.raises(ContractError, match=message):
-        check_synthesis(fitted[repr(SPECS[0])], checks=[check])
+        check_synthesis(fitted[repr(WRITES)], checks=[check])
 
 
 def test_float_noise_is_caught(monkeypatch: pytest.MonkeyPatch, fitted: dict[str, Fitted]) -> None:
     rng = np.random.default_rng()
     monkeypatch.setattr(Noise, "draw", lambda self, size, _: rng.normal(scale=self.sigma, size=size))
     with pytest.raises(ContractError, match="whole steps"):
-        check_synthesis(fitted[repr(SPECS[0])], checks=["noise"])
+        check_synthesis(fitted[repr(WRITES)], checks=["noise"])
 
 
 @pytest.mark.slow_cases(
@@ -266,19 +278,21 @@ def test_a_sum_that_pays_too_little_is_caught(monkeypatch: pytest.MonkeyPatch) -
 def test_votes_without_clipping_an_author_are_caught(
     monkeypatch: pytest.MonkeyPatch, fitted: dict[str, Fitted]
 ) -> None:
-    monkeypatch.setattr("dptext.synthesis.sums.clipped", lambda steps: steps)
+    monkeypatch.setattr("dptext.synthesis.sums.clipped", lambda steps, _: steps)
     spec = next(spec for spec in SPECS if spec.kind == "votes" and spec.unit == "author")
     with pytest.raises(ContractError, match="moves by its sensitivity"):
         check_synthesis(fitted[repr(spec)], checks=["neighbours"])
 
 
-@pytest.mark.parametrize("kind", ["prototypes", "votes", "topics"])
+@pytest.mark.parametrize("kind", ["prototypes", "votes", "topics", "summary"])
 def test_a_vote_a_record_where_authors_are_promised_is_caught(
     kind: str, monkeypatch: pytest.MonkeyPatch, fitted: dict[str, Fitted]
 ) -> None:
     """No unit of authors, as published code has none."""
     made = PrivateSum.__init__
-    monkeypatch.setattr(PrivateSum, "__init__", lambda self, cells, noise, **_: made(self, cells, noise))
+    monkeypatch.setattr(
+        PrivateSum, "__init__", lambda self, cells, noise, signed=0, **_: made(self, cells, noise, signed=signed)
+    )
     spec = next(spec for spec in SPECS if spec.kind == kind and spec.unit == "author")
     with pytest.raises(ContractError, match="moves by its sensitivity"):
         check_synthesis(fitted[repr(spec)], checks=["neighbours"])
@@ -292,7 +306,7 @@ def test_points_that_are_too_long_are_caught(monkeypatch: pytest.MonkeyPatch, fi
 
     monkeypatch.setattr(PrivateSum, "add", add)
     with pytest.raises(ContractError, match="moves by its sensitivity"):
-        check_synthesis(fitted[repr(SPECS[0])], checks=["neighbours"])
+        check_synthesis(fitted[repr(WRITES)], checks=["neighbours"])
 
 
 def test_replace_one_charged_as_add_or_remove_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -300,6 +314,78 @@ def test_replace_one_charged_as_add_or_remove_is_caught(monkeypatch: pytest.Monk
     monkeypatch.setattr(Noise, "sensitivity", property(lambda self: STEPS))
     with pytest.raises(ContractError, match="rhos of all sums add up"):
         check_synthesis(spec.fit(public=POOL), checks=["noise"])
+
+
+def measured_twice(self: FittedSummary, corpus: Corpus, draws: Draws, share: float = 1.0) -> Summary:
+    """The words of a second sum, which no share pays for."""
+    first, second = (MEASURE(self, corpus, draws, share) for _ in range(2))
+    return replace(first, known={**first.known, WORDS: second.known[WORDS]})
+
+
+def words_of_the_corpus(self: FittedSummary, corpus: Corpus, draws: Draws, share: float = 1.0) -> Summary:
+    """A list of words that private texts have."""
+    private = [text for _, texts, _ in units_of(corpus, self.spec.labels) for text in texts]
+    public = self.public
+    if private:
+        assert public.lexicon is not None
+        lexicon = fit_lexicon(private, size=len(public.lexicon), most=public.lexicon.most)
+        public = replace(public, lexicon=lexicon, rates=np.zeros(len(lexicon)))
+    return MEASURE(FittedSummary(self.spec, public), corpus, draws, share)
+
+
+MEASURE = FittedSummary.measure
+
+
+def each_block_alone(self: PrivateSum) -> np.ndarray:
+    """An author's vector, whose blocks are each clipped to length 1."""
+    total = self._total.copy()
+    edges = [block.start for block in BLOCKS.blocks] + [len(total)]
+    for where, what in (self._authors or {}).values():
+        for first, last in pairwise(edges):
+            own = (where >= first) & (where < last)
+            total[where[own]] += clipped(what[own], self._weights(where[own] < self._signed))
+    return total
+
+
+BLOCKS = BY_AUTHOR.layout(dim=8, width=60)
+
+
+@pytest.mark.parametrize(
+    ("spec", "where", "name", "defect", "check", "message"),
+    [
+        (SUMMARY, FittedSummary, "measure", measured_twice, "noise", "rhos of all sums add up"),
+        (SUMMARY, FittedSummary, "measure", words_of_the_corpus, "neighbours", "moves by its sensitivity"),
+        (BY_AUTHOR, PrivateSum, "_clean", each_block_alone, "neighbours", "moves by its sensitivity"),
+    ],
+    ids=["a sum that is not paid", "private words", "blocks clipped alone"],
+)
+def test_a_defect_in_a_summary_is_caught(
+    spec: SummarySpec,
+    where: Any,
+    name: str,
+    defect: Any,
+    check: str,
+    message: str,
+    fitted: dict[str, Fitted],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(where, name, defect)
+    with pytest.raises(ContractError, match=message):
+        check_synthesis(fitted[repr(spec)], checks=[check])
+
+
+def test_a_word_that_is_counted_twice_stops_the_run(fitted: dict[str, Fitted], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A mark that stands twice in a text's vector would have no bound."""
+    marks = Lexicon.marks
+
+    def doubled(self: Lexicon, texts: list[str]) -> np.ndarray:
+        found = marks(self, texts)
+        found[:, 1:2] = np.where(found[:, :1] >= 0, found[:, :1], found[:, 1:2])
+        return found
+
+    monkeypatch.setattr(Lexicon, "marks", doubled)
+    with pytest.raises(PrivacyError, match="a cell twice"):
+        check_synthesis(fitted[repr(SUMMARY)], checks=["neighbours"])
 
 
 WRITERS = [spec for spec in SPECS if isinstance(spec, Prediction) and spec.per_text]
@@ -387,7 +473,7 @@ def test_an_unknown_check() -> None:
     ids=["no labels", "another label", "a label too few"],
 )
 def test_what_leaves_is_what_the_traits_say(change: Any, message: str, fitted: dict[str, Fitted]) -> None:
-    planted = Around(fitted[repr(SPECS[0])], lambda found, _, __: change(found))
+    planted = Around(fitted[repr(WRITES)], lambda found, _, __: change(found))
     with pytest.raises(ContractError, match=message):
         check_synthesis(planted, checks=["statement"])
 

@@ -43,7 +43,7 @@ def test_an_author_whom_nothing_protects_is_not_named_in_vain(project: Path) -> 
     named = ("--public", "public.csv", "--mechanism", "votes", "--author-field", "topic")
     refused = dptext("synthesize", "in.csv", "out.jsonl", *named, cwd=project)
     assert refused.returncode == 2
-    assert "--set unit=author" in refused.stderr
+    assert "Add --unit author" in refused.stderr
 
 
 def test_the_end_of_the_input_at_a_question_is_no_refuted_claim(project: Path) -> None:

@@ -10,12 +10,11 @@ import numpy as np
 
 import dptext as dp
 from dptext.frozen import Frozen
-from dptext.synthesis.pool import pool_texts, shuffled
+from dptext.synthesis.pool import apportioned, pool_texts, shuffled
 from dptext.synthesis.readings import Corpus, units_of
 from dptext.synthesis.report import Topics
 from dptext.synthesis.spec import SynthesisSpec, Synthetic
 from dptext.synthesis.sums import Draws, PrivateSum
-from dptext.synthesis.votes import apportioned
 from dptext.text.records import records_digest
 
 

@@ -32,21 +32,23 @@ CASES: Final = (
 )
 
 
-def clean(unit: str, noise: Noise, *canaries: np.ndarray) -> np.ndarray:
+def clean(unit: str, noise: Noise, signed: int, *canaries: np.ndarray) -> np.ndarray:
     """The sum of some others' vectors and the canaries', in steps; an author of a canary has 40 texts like it."""
-    found = PrivateSum(CELLS, noise, by_author=unit == "author")
+    found = PrivateSum(CELLS, noise, by_author=unit == "author", signed=signed)
     others = np.random.default_rng(1).uniform(0, 0.3, (20, CELLS))
     for name, vectors in enumerate([others, *(np.tile(each, (40 if unit == "author" else 1, 1)) for each in canaries)]):
         found.add(np.tile(np.arange(CELLS), (len(vectors), 1)), vectors, [f"author {name}"] * len(vectors))
     return found._clean()
 
 
-def told_apart(unit: str, noise: Noise) -> tuple[float, float]:
+def told_apart(unit: str, noise: Noise, signed: bool) -> tuple[float, float]:
     """mu by which the worst canary is told from none, or from another in its place, and its standard error."""
-    canary = np.eye(CELLS)[0]
-    inside = clean(unit, noise, canary)
-    other = [] if noise.relation is ADD else [-canary if noise.signed else np.eye(CELLS)[1]]
-    outside = clean(unit, noise, *other)
+    weight = noise.sign_weight if signed else 1
+    canary = np.eye(CELLS)[0] / math.sqrt(weight)
+    first = 1 if signed else 0
+    inside = clean(unit, noise, first, canary)
+    other = [] if noise.relation is ADD else [-canary if signed else np.eye(CELLS)[1]]
+    outside = clean(unit, noise, first, *other)
     direction = (inside - outside) / np.linalg.norm(inside - outside)
     scores = []
     for seed, total in enumerate((outside, inside)):  # all runs side by side: cells have noise of their own
@@ -62,16 +64,16 @@ def told_apart(unit: str, noise: Noise) -> tuple[float, float]:
     ("unit", "relation", "signed", "rho"), [*((*case, RHOS[0]) for case in CASES), (*CASES[1], RHOS[1])]
 )
 def test_a_canary_is_told_as_stated(unit: str, relation: Relation, signed: bool, rho: float) -> None:
-    mu, error = told_apart(unit, Noise(rho, relation, signed=signed))
+    mu, error = told_apart(unit, Noise(rho, relation), signed)
     assert abs(mu - math.sqrt(2 * rho)) < 4 * error
 
 
 @pytest.mark.parametrize(
     ("case", "where", "name", "wrong"),
     [
-        (CASES[1], sums, "clipped", lambda steps: steps),
+        (CASES[1], sums, "clipped", lambda steps, _: steps),
         (CASES[3], Noise, "sensitivity", STEPS),
-        (CASES[4], Noise, "sensitivity", math.sqrt(2) * STEPS),
+        (CASES[4], Noise, "sign_weight", 1),
         (CASES[0], Noise, "sensitivity", STEPS / 2),
     ],
     ids=["one author many votes", "replacing charged as adding", "signs forgotten", "half of the noise"],
@@ -81,13 +83,13 @@ def test_the_canary_refutes_a_planted_defect(
 ) -> None:
     monkeypatch.setattr(where, name, wrong)
     unit, relation, signed = case
-    mu, error = told_apart(unit, Noise(RHOS[0], relation, signed=signed))
+    mu, error = told_apart(unit, Noise(RHOS[0], relation), signed)
     assert mu > math.sqrt(2 * RHOS[0]) + 6 * error
 
 
 def test_the_canary_refutes_an_exact_count_beside_the_sum() -> None:
     """As many texts leave a class as are in it, as published code has it. Noisy numbers show no more than epsilon."""
-    noise, stated = Noise(RHOS[0], ADD, signed=False), accounting.epsilon([ZcdpEvent(RHOS[0])], 1e-5)
+    noise, stated = Noise(RHOS[0], ADD), accounting.epsilon([ZcdpEvent(RHOS[0])], 1e-5)
     drawn = [noise.draw(RUNS, seeded(seed)) / STEPS for seed in range(2)]
     for left, refuted in (((40 + drawn[0], 41 + drawn[1]), False), ((np.full(RUNS, 40), np.full(RUNS, 41)), True)):
         without, there = (int((each > 40).sum()) for each in left)

@@ -28,8 +28,8 @@ from dptext.language.writing import options_of, write
 from dptext.privacy.guarantee import Relation
 from dptext.sampling.randomness import seeded
 from dptext.sampling.weights import draw_by_weight
+from dptext.synthesis.pool import apportioned
 from dptext.synthesis.sums import Draws, Noise, PrivateSum
-from dptext.synthesis.votes import apportioned
 from dptext_lab.baselines.prediction import Prediction
 
 DIRECTIONS, AT_ONCE, METRIC_TEXTS = 64, 48, 60
@@ -120,17 +120,18 @@ def measured(name: str, epsilons: list[float], seeds: list[int], size: int) -> A
     cells = DIRECTIONS * len(labels)
     counts = np.array([len(rows) for rows in private_rows], float)  # of the mix; the real way has noise on them, too
     for epsilon in [*epsilons, math.inf]:
-        noise = Noise(Prediction(epsilon=min(epsilon, 1e4)).rho, Relation.REPLACE_ONE, signed=True)
+        noise = Noise(Prediction(epsilon=min(epsilon, 1e4)).rho, Relation.REPLACE_ONE)
         for seed in seeds if math.isfinite(epsilon) else seeds[:1]:
             began = time.process_time()
             source = seeded(seed)
-            summed = PrivateSum(cells, noise)
+            summed = PrivateSum(cells, noise, signed=cells)
+            part = (1 - 1e-9) / math.sqrt(noise.sign_weight)  # of a vector of length 1
             for label, rows in enumerate(private_rows):
                 where = np.tile(np.arange(DIRECTIONS) + label * DIRECTIONS, (len(rows), 1))
-                summed.add(where, rows)
-            sums = summed.release(Draws(source)).reshape(len(labels), DIRECTIONS) * length
+                summed.add(where, rows * part)
+            sums = summed.release(Draws(source)).reshape(len(labels), DIRECTIONS) * (length / part)
             per_unit = sums / np.maximum(counts, 1.0)[:, None]
-            variance = (noise.scale * length / np.maximum(counts, 1.0)) ** 2
+            variance = (noise.scale * length / part / np.maximum(counts, 1.0)) ** 2
             # a normal prior of vectors, whose size the noisy sums tell
             spread = max(float((per_unit**2 - variance[:, None]).mean() / (values**2).mean()), 1e-12)
             steps = values * per_unit / (values**2 + variance[:, None] / spread)

@@ -31,11 +31,13 @@ from synthesis_splits import ATIS, SNIPS, cut, read
 
 import dptext as dp
 from dptext.embeddings.tfidf import words_tfidf
+from dptext.language.reading import load_language_model
 from dptext.sampling.randomness import seeded
 from dptext.synthesis.prototypes import Prototypes
-from dptext.synthesis.steering import Steering
+from dptext.synthesis.steering import FittedSteering, Steering
 from dptext.synthesis.sums import Draws
 from dptext.synthesis.votes import Votes
+from dptext.synthesis.writer import Writer
 from dptext.text.batches import Batch
 from dptext.text.records import Record
 from dptext_lab.baselines.prediction import Prediction
@@ -146,9 +148,10 @@ def measured(name: str, epsilons: list[float], seeds: list[int], size: int, ways
             began = time.process_time()
             fitted = made[way][0].fit(public=shown, seed=SEED)
             if way == "steering":
-                each = [fitted.writer.shifted(i, size // len(labels), np.zeros(fitted.writer.model.size), seeded(seed))
+                writer = unsteered(fitted)
+                each = [writer.shifted(i, size // len(labels), np.zeros(writer.model.size), seeded(seed))
                         for i in range(len(labels))]  # fmt: skip
-                own_texts = [fitted.writer.readable(texts) for texts, _ in each]
+                own_texts = [writer.readable(texts) for texts, _ in each]
                 found = fitted.spec.released(own_texts, alike, 1.0, seeded(seed))
             else:
                 found = fitted.written(alike, lambda: (_ for _ in ()), seeded(seed))
@@ -163,6 +166,13 @@ def measured(name: str, epsilons: list[float], seeds: list[int], size: int, ways
                 found = fitted.synthesize(corpus, Draws(seeded(seed)))
                 yield line(way, epsilon, seed, list(found.texts), list(found.labels), began)
                 samples(found)
+
+
+def unsteered(fitted: FittedSteering) -> Writer:
+    """The writer of a synthesis, with its public examples, which no number steers."""
+    spec, examples = fitted.spec, fitted.measures.public.examples
+    how = {"tokens": spec.tokens, "temperature": spec.temperature, "options": spec.options}
+    return Writer.of(load_language_model(spec.model), spec.names, spec.labels, examples, **how)
 
 
 def samples(found: Any) -> None:

@@ -18,13 +18,16 @@ import numpy as np
 from language import SEED, SPLITS, records
 
 from dptext.sampling.randomness import seeded
-from dptext.synthesis.steering import FittedSteering, Steering
+from dptext.synthesis.from_model import Steered
+from dptext.synthesis.from_model import Steering as Steers
+from dptext.synthesis.steering import Steering
 from dptext.synthesis.sums import Draws
+from dptext.synthesis.writer import Writer
 from dptext.text.batches import Batch
 
 
 def likelihood(
-    fitted: FittedSteering,
+    writer: Writer,
     label: int,
     texts: list[list[int]],
     shift: np.ndarray | None = None,
@@ -32,7 +35,7 @@ def likelihood(
     temperature: float = 1.0,
 ) -> float:
     """The mean log-probability of a token of these texts, and of their end."""
-    writer, total, n = fitted.writer, 0.0, 0
+    total, n = 0.0, 0
     contexts = writer.model.contexts([writer.prompt(label)] * len(texts), more=writer.tokens + 1)
     for t in range(max(map(len, texts)) + 1):
         moved = contexts.log_probabilities() / temperature
@@ -71,21 +74,22 @@ def main() -> None:
     for epsilon in [*given.epsilons, math.inf]:
         fitted = Steering(**spec, epsilon=min(epsilon, 1e4)).fit(public=shown, seed=SEED)
         source, found = seeded(0), []
-        counts, numbers, scale, deviation = fitted.numbers(corpus, Draws(source))
-        rates = fitted.believed_rates(numbers, np.maximum(counts, scale), deviation)
+        summary = fitted.measures.measure(corpus, Draws(source))
+        steered_by = Steered.of(Steers.of(summary, fitted.spec.writer))
+        writer = steered_by.writer
         for label, name in enumerate(labels):
-            real = [fitted.writer.read(row["text"])[: split.tokens] for row in test if row["label"] == name]
+            real = [writer.read(row["text"])[: split.tokens] for row in test if row["label"] == name]
             real = [text for text in real if text][: given.texts]
             if len(real) < 5:
                 continue
-            shift = fitted.shift(label, rates[label], source)
+            shift = steered_by.shift(label, label)
             warm = {"temperature": fitted.spec.temperature}
-            plain = likelihood(fitted, label, real, **warm)
-            steered, _ = fitted.writer.shifted(label, given.texts, shift, source)
-            public, _ = fitted.writer.shifted(label, given.texts, np.zeros_like(shift), source)
+            plain = likelihood(writer, label, real, **warm)
+            steered, _ = writer.shifted(label, given.texts, shift, source)
+            public, _ = writer.shifted(label, given.texts, np.zeros_like(shift), source)
             found.append((
-                likelihood(fitted, label, real, shift, **warm) - plain,
-                *(likelihood(fitted, label, [text for text in texts if text]) for texts in (steered, public, real)),
+                likelihood(writer, label, real, shift, **warm) - plain,
+                *(likelihood(writer, label, [text for text in texts if text]) for texts in (steered, public, real)),
             ))  # fmt: skip
         print(f"| {epsilon:g} | " + " | ".join(f"{each:.3f}" for each in np.mean(found, axis=0)) + " |", flush=True)
 

@@ -29,7 +29,7 @@ import random
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -43,8 +43,9 @@ from dptext.sampling.randomness import seeded
 from dptext.synthesis.pool import fit_topics
 from dptext.synthesis.prototypes import Prototypes
 from dptext.synthesis.space import fit_space
+from dptext.synthesis.summary import SummarySpec
 from dptext.synthesis.sums import Draws, Noise
-from dptext.synthesis.votes import TopicReport, Votes
+from dptext.synthesis.votes import FittedVotes, TopicReport, Votes, topics_alone
 from dptext.text.batches import Batch
 from dptext.utility.classification import best_zero_shot, learnt
 
@@ -126,12 +127,33 @@ def local(name: str, pool: tuple[list[str], list[str]], epsilon: float) -> Any:
     return made.fit(public=public, seed=SEED)
 
 
+NONE = Noise(math.inf, Relation.ADD_OR_REMOVE_ONE)
+
+
+class ExactSummary(SummarySpec):
+    """A summary without noise: no release."""
+
+    def noise(self, share: float = 1.0) -> Noise:
+        """None."""
+        return NONE
+
+
+def without_noise(spec: SummarySpec) -> ExactSummary:
+    """The same settings, without noise."""
+    return ExactSummary(**{each.name: getattr(spec, each.name) for each in fields(spec) if each.init})
+
+
 class ExactPrototypes(Prototypes):
     """Prototypes without noise: no release."""
 
     def noise(self, share: float = 1.0) -> Noise:
         """None."""
-        return Noise(math.inf, Relation.ADD_OR_REMOVE_ONE, signed=True)
+        return NONE
+
+    @property
+    def summary(self) -> SummarySpec:
+        """Without noise, too."""
+        return without_noise(Prototypes.summary.fget(self))  # type: ignore[attr-defined]
 
 
 class ExactVotes(Votes):
@@ -139,7 +161,11 @@ class ExactVotes(Votes):
 
     def noise(self, share: float = 1.0) -> Noise:
         """None."""
-        return Noise(math.inf, Relation.ADD_OR_REMOVE_ONE, signed=False)
+        return NONE
+
+    def fit(self, *, public: Iterable[dp.Record], seed: int | None = None) -> FittedVotes:
+        """Without noise in the first round, too."""
+        return FittedVotes(self, without_noise(topics_alone(self, self.dim)).fit(public=public, seed=seed))
 
 
 @dataclass(frozen=True)
@@ -203,12 +229,12 @@ class Measuring:
         def corpus() -> Any:
             yield from (Batch.of(private[i : i + 1024]) for i in range(0, len(private), 1024))
 
-        for kind, way, without_noise in (("prototypes", Prototypes, ExactPrototypes), ("votes", Votes, ExactVotes)):
+        for kind, way, exactly in (("prototypes", Prototypes, ExactPrototypes), ("votes", Votes, ExactVotes)):
             named = {"names": tuple(split.names.values())} if kind == "prototypes" else {}
             for epsilon in (*EPSILONS, math.inf):
                 exact = math.isinf(epsilon)
                 left = self.left(kind, epsilon, range(SEEDS + exact))
-                made: Any = without_noise if exact else way
+                made: Any = exactly if exact else way
                 spec = made(**split.settings, **named, labels=labels, epsilon=min(epsilon, 1e4))
                 fitted = spec.fit(public=pool) if left else None
                 for seed in left[:1] if exact else left:

@@ -24,7 +24,7 @@ import itertools
 import math
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -38,11 +38,12 @@ from dptext.runs import synthesizing
 from dptext.runs.private import Private
 from dptext.sampling.randomness import Randomness, seeded
 from dptext.synthesis.prototypes import FittedPrototypes, Prototypes
-from dptext.synthesis.readings import Reading
-from dptext.synthesis.space import PublicSpace
+from dptext.synthesis.public import Public
+from dptext.synthesis.readings import PublicReader, Reading
 from dptext.synthesis.spec import Synthetic
+from dptext.synthesis.summary import FittedSummary
 from dptext.synthesis.sums import STEPS, Draws, Noise, PrivateSum, clipped
-from dptext.synthesis.votes import FittedTopics, FittedVotes, TopicReport, Votes
+from dptext.synthesis.votes import FittedTopics, FittedVotes, TopicReport, Votes, topics_alone
 from dptext.text.records import Fields
 
 AUTHORED, STUFFED, STOCK = 5, 50, 1 << 18
@@ -54,6 +55,7 @@ FIELDS = (
 WAYS: dict[str, Any] = {"prototypes": Prototypes, "votes": Votes, "topics": TopicReport}
 FITTED: dict[str, Any] = {"prototypes": FittedPrototypes, "votes": FittedVotes, "topics": FittedTopics}
 Arrays = np.ndarray
+NO_MARKS = np.zeros((1 << 12, 0), np.int64)  # of texts without words that count
 
 
 class EnoughError(Exception):
@@ -66,7 +68,7 @@ class Known:
 
     parts: Sequence[Reading]
 
-    def readings(self, space: PublicSpace, labels: Sequence[str]) -> Iterator[Reading]:
+    def readings(self, reader: PublicReader, labels: Sequence[str]) -> Iterator[Reading]:
         """The parts, each a batch."""
         yield from self.parts
 
@@ -173,7 +175,7 @@ def candidates(fitted: Any, texts: Sequence[str]) -> list[Reading]:
     features = space.features(texts)
     points, unlike = space.placed(features), space.unlike(features)
     return [
-        Reading(np.array([label]), sign * point[None], np.array([odd]), ["canary"])
+        Reading(np.array([label]), sign * point[None], np.array([odd]), NO_MARKS[:1], ["canary"])
         for label in range(min(2, max(1, len(labels))))
         for point, odd in zip(points, unlike, strict=True)
         for sign in (1, -1)
@@ -183,17 +185,20 @@ def candidates(fitted: Any, texts: Sequence[str]) -> list[Reading]:
 def unit_of(one: Reading, spec: Any, name: str) -> Reading:
     """The canary's document, or all documents of an author who repeats it."""
     n = STUFFED if spec.unit == "author" else 1
-    return Reading(np.repeat(one.labels, n), np.repeat(one.points, n, axis=0), np.repeat(one.unlike, n), [name] * n)
+    points, unlike = np.repeat(one.points, n, axis=0), np.repeat(one.unlike, n)
+    return Reading(np.repeat(one.labels, n), points, unlike, NO_MARKS[:n], [name] * n)
 
 
 def worst(fitted: Any, others: Reading, found: Sequence[Reading]) -> list[Reading]:
     """The canary, or the pair, that moves the first sum most."""
     spec, moves, stock = fitted.spec, [], Stock(seeded(0))
+    signed = fitted.measures.spec.layout(dim=fitted.pool.space.dim, width=0).signed
     for each in found:
         watch = Watch(there=True, sums=1)
         run(fitted, Known([others, each]), watch, stock, 0)
         move = watch.moved[0]
-        moves.append((clipped(STUFFED * move) if spec.unit == "author" else move).astype(np.float64))
+        weights = np.where(np.arange(len(move)) < signed, spec.noise().sign_weight, 1)
+        moves.append((clipped(STUFFED * move, weights) if spec.unit == "author" else move).astype(np.float64))
     lengths = np.square(moves).sum(axis=1)
     if spec.relation == "add_or_remove_one":
         return [unit_of(found[int(lengths.argmax())], spec, "canary")]
@@ -228,7 +233,7 @@ def seen(fitted: Any, left: Synthetic, units: Sequence[Reading]) -> list[float]:
         name = spec.labels[label] if spec.labels else None
         near = pool.points @ unit.points[0]
         rows = [place[text] for text, own in zip(left.texts, left.labels, strict=True) if own == name]
-        topic = int(fitted.topics.nearest(unit.points[:1])[0]) if spec.topics else 0
+        topic = int(pool.topics.nearest(unit.points[:1])[0]) if spec.topics else 0
         told += [len(rows), float(near[rows].sum()), rows.count(int(near.argmax())), report.counts[label][topic]]
     return told
 
@@ -310,8 +315,11 @@ def rows(asked: Sequence[str]) -> Iterator[dict[str, Any]]:
         labelled = way == "prototypes"
         more = {"labels": labels, "size": 200} if labelled else {"topics": 16}
         spec = WAYS[way](epsilon=epsilon, unit=unit, relation=relation, **shared, **more)
-        fitted = FITTED[way](spec, pool, *([None] if labelled else []))
-        others = Reading(own * labelled, pool.space.placed(features), pool.space.unlike(features), authors)
+        measures = spec.summary if labelled else topics_alone(spec, spec.dim)
+        public = Public(replace(pool, topics=None) if labelled else pool, None, None, None)
+        fitted = FITTED[way](spec, FittedSummary(measures, public))
+        points, unlike = pool.space.placed(features), pool.space.unlike(features)
+        others = Reading(own * labelled, points, unlike, NO_MARKS[: len(own)], authors)
         about = {"way": way, "unit": unit, "relation": relation, "epsilon": epsilon, "delta": spec.delta}
         yield about | attack(fitted, others, texts, seed)
     for epsilon in (1.0, 4.0) if "whole" in asked else ():

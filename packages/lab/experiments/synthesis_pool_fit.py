@@ -14,13 +14,15 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from synthesis import SEED, as_records, kept
 from synthesis_splits import SPLITS
 
 from dptext.sampling.randomness import seeded
-from dptext.synthesis.pool import UNLIKE_PART
-from dptext.synthesis.votes import TopicReport
+from dptext.synthesis.blocks import COUNTS, UNLIKE
+from dptext.synthesis.report import CorpusFit
+from dptext.synthesis.space import UNLIKE as USUAL
+from dptext.synthesis.sums import STEPS
+from dptext.synthesis.votes import TopicReport, topics_alone
 
 RUNS, EPSILONS = 100, (0.5, 1.0, 4.0)
 
@@ -36,12 +38,17 @@ def told(name: str) -> dict[str, Any]:
     pool, private, _ = map(as_records, SPLITS[name].rows(random.Random(SEED)))  # noqa: S311
     fitted = TopicReport(encoder="glove", words=0, topics=2, dim=8).fit(public=pool)
     unlike = float(fitted.pool.space.unlike(fitted.pool.space.features([each.text for each in private])).sum())
-    units, found = np.array([[len(private), 0.0]]), dict[str, Any]()
+    found = dict[str, Any]()
     for epsilon in EPSILONS:
-        noise, said = TopicReport(epsilon=epsilon).noise(), 0
+        spec, said = topics_alone(TopicReport(epsilon=epsilon, topics=2), 8), 0
+        noise, layout = spec.noise(), spec.layout(dim=8, width=0)
         for run in range(RUNS):
-            drawn = noise.draw(3, seeded(run)) / noise.sigma * noise.scale
-            noisy = fitted.pool_fit(unlike * UNLIKE_PART + drawn[0], noise.scale, units + drawn[1:], noise.scale)
+            known = layout.known(noise.draw(layout.cells, seeded(run)) / STEPS, noise.scale)
+            odd, counts = known[UNLIKE], known[COUNTS]
+            noisy = CorpusFit.of(
+                unlike + float(odd.numbers[0, 0]), odd.deviation, len(private) + float(counts.numbers[0, 0]),
+                counts.deviation, usual=USUAL, compared=fitted.pool.space.compared,
+            )  # fmt: skip
             said += not noisy.fits
         found[str(epsilon)] = said
     return {"split": name, "unlike": unlike / len(private), **found}

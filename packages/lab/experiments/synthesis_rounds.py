@@ -22,7 +22,7 @@ import random
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -35,10 +35,13 @@ from dptext.embeddings.encoders import PublicVectors
 from dptext.privacy.guarantee import Relation
 from dptext.sampling.discrete import uniform_below
 from dptext.sampling.randomness import Randomness, seeded
-from dptext.synthesis.pool import PublicPool
-from dptext.synthesis.prototypes import Prototypes, class_sizes
+from dptext.synthesis.blocks import TOPICS as IN_TOPICS
+from dptext.synthesis.labelling import class_sizes
+from dptext.synthesis.pool import PublicPool, apportioned
+from dptext.synthesis.prototypes import Prototypes
+from dptext.synthesis.summary import SummarySpec
 from dptext.synthesis.sums import Draws, Noise
-from dptext.synthesis.votes import LEAST_VOTES, FittedVotes, Votes, apportioned
+from dptext.synthesis.votes import LEAST_VOTES, FittedVotes, Votes
 from dptext.text.batches import Batch
 from dptext_lab.baselines.evolution import Population, evolved
 
@@ -61,12 +64,22 @@ class Rounds(Votes):
         return (self.first_share, *[(1 - self.first_share) / (self.rounds - 1)] * (self.rounds - 1))
 
 
-class Halved(Prototypes):
-    """Prototypes that have half of rho."""
+class HalvedSummary(SummarySpec):
+    """A summary that has half of rho."""
 
     def noise(self, share: float = 1.0) -> Noise:
         """Of half of rho."""
-        return Noise(self.rho * share / 2, Relation(self.relation), self.signed)
+        return Noise(self.rho * share / 2, Relation(self.relation))
+
+
+class Halved(Prototypes):
+    """Prototypes that have half of rho."""
+
+    @property
+    def summary(self) -> HalvedSummary:
+        """Of half of rho."""
+        spec = Prototypes.summary.fget(self)  # type: ignore[attr-defined]
+        return HalvedSummary(**{each.name: getattr(spec, each.name) for each in fields(spec) if each.init})
 
 
 @dataclass(frozen=True)
@@ -164,9 +177,9 @@ class Case:
         """Topics by label, then rounds of votes with a writer between them."""
         fitted: FittedVotes = self.spec(Rounds, rounds=rounds, first_share=1 / rounds).fit(public=self.public)
         spec, pool, source = fitted.spec, fitted.pool, seeded(SEED + self.seed)
-        first = fitted.topic_counts(self.corpus, spec.first_share, Draws(source))
-        seen = np.where(first.counts > LEAST_VOTES * first.deviation, first.counts, 0.0)
-        mix = class_sizes(first.counts.sum(axis=1), first.deviation * math.sqrt(TOPICS))
+        first = fitted.measures.measure(self.corpus, Draws(source), spec.first_share).known[IN_TOPICS]
+        seen = np.where(first.numbers > LEAST_VOTES * first.deviation, first.numbers, 0.0)
+        mix = class_sizes(first.numbers.sum(axis=1), first.deviation * math.sqrt(TOPICS))
         rng, start = np.random.default_rng(SEED + self.seed), []
         for row in seen:
             weights = (row / np.maximum(np.bincount(fitted.topics.of_pool, minlength=TOPICS), 1))[fitted.topics.of_pool]
@@ -194,7 +207,7 @@ def with_topics(case: Case) -> tuple[Labelled, float]:
     """What prototypes with topics make, and how far the reported topics are from the true ones."""
     fitted = case.spec(Prototypes, topics=TOPICS).fit(public=case.public)
     made = fitted.synthesize(case.corpus, Draws(seeded(SEED + case.seed)))
-    own = fitted.topics.nearest(fitted.pool.space.points([record.text for record in case.private]))
+    own = fitted.pool.topics.nearest(fitted.pool.space.points([record.text for record in case.private]))
     true, found = np.bincount(own, minlength=TOPICS), np.maximum(made.report.by_topic[0], 0)
     apart = float(np.abs(found / found.sum() - true / true.sum()).sum() / 2)
     return (list(made.texts), list(made.labels)), apart

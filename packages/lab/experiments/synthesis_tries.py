@@ -38,10 +38,8 @@ from synthesis_splits import SPLITS
 
 from dptext.embeddings.encoders import PublicVectors, load_encoder
 from dptext.sampling.randomness import seeded
-from dptext.synthesis.pool import PublicPool, pool_texts
-from dptext.synthesis.prototypes import (
-    FittedPrototypes,
-    Prototypes,
+from dptext.synthesis.blocks import POINTS
+from dptext.synthesis.labelling import (
     chosen,
     class_scores,
     class_sizes,
@@ -49,8 +47,12 @@ from dptext.synthesis.prototypes import (
     prior_means,
     shrunk,
 )
-from dptext.synthesis.readings import readings
+from dptext.synthesis.pool import PublicPool, pool_texts
+from dptext.synthesis.prototypes import FittedPrototypes, Prototypes
+from dptext.synthesis.public import Public
+from dptext.synthesis.readings import PublicReader, readings
 from dptext.synthesis.space import fit_space
+from dptext.synthesis.summary import FittedSummary, Summary
 from dptext.synthesis.sums import Draws, Noise, PrivateSum
 from dptext.text.batches import Batch
 from dptext.utility.classification import learnt, zero_shot
@@ -70,16 +72,12 @@ class Noisy:
     noise: np.ndarray
 
 
-def read_noisy(fitted: FittedPrototypes, noisy: np.ndarray) -> Noisy:
-    """As `FittedPrototypes` reads it."""
-    part, count, _ = fitted.parts
-    scale, dim = fitted.spec.noise().scale, fitted.pool.space.dim
-    blocks = noisy[: len(fitted.spec.labels) * (dim + 1)].reshape(-1, dim + 1)
-    sizes = class_sizes(blocks[:, -1] / count, scale / count)
-    noise = (scale / part / sizes[:, None]) ** 2 + np.zeros((1, dim))
-    return Noisy(
-        blocks[:, :-1] / part / sizes[:, None], sizes, noise + fitted.pool.points.var(0) / sizes[:, None], noise
-    )
+def read_noisy(summary: Summary) -> Noisy:
+    """As `dptext.synthesis.judging.labelled` reads it."""
+    points, counts, pool = summary.known[POINTS], summary.counts, summary.public.pool.points
+    sizes = class_sizes(counts.numbers, counts.deviation)
+    noise = (points.deviation / sizes[:, None]) ** 2 + np.zeros((1, pool.shape[1]))
+    return Noisy(points.numbers / sizes[:, None], sizes, noise + pool.var(0) / sizes[:, None], noise)
 
 
 def james_stein(found: Noisy, centre: np.ndarray) -> np.ndarray:
@@ -110,7 +108,7 @@ def mixture(points: np.ndarray, means: np.ndarray, found: Noisy) -> np.ndarray:
     trusted = 1 / np.maximum(found.noise, 1e-9)
     moved = means
     for _ in range(5):
-        belongs = np.exp(class_scores(points, moved, found.sizes))
+        belongs = np.exp(class_scores(points, points, moved, found.sizes))
         there = belongs.sum(axis=0)[:, None]
         known = 0.1 * there / points.var(axis=0)  # a tenth: the pool's classes need not lie where the private ones do
         moved = (means * trusted + belongs.T @ points / np.maximum(there, 1) * known) / (trusted + known)
@@ -160,12 +158,15 @@ def several(case: Case, many: int) -> np.ndarray:
     spec, points = fitted.spec, fitted.pool.points
     dim, classes = points.shape[1], len(spec.labels)
     clusters = KMeans(many, n_init=4, random_state=0).fit(points)
-    summed, part = PrivateSum(classes * many * (dim + 1), noise), spec.point_length
-    for read in readings(case.corpus, fitted.pool.space, spec.labels):
-        rows = read.labels * many + clusters.predict(read.points)
-        values = np.concatenate([read.points * part, np.full((len(rows), 1), part / 2)], axis=1)
-        summed.add(rows[:, None] * (dim + 1) + np.arange(dim + 1), values)
-    blocks = summed.release(Draws(seeded(SEED + case.seed))).reshape(classes, many, dim + 1)
+    signed = classes * many * dim  # cells of points, before those of counts
+    summed = PrivateSum(signed + classes * many, noise, signed=signed)
+    part = (1 - 1e-9) / math.sqrt(noise.sign_weight + 1 / 4)  # a count has half of it
+    for read in readings(case.corpus, PublicReader(fitted.pool.space), spec.labels):
+        rows = (read.labels * many + clusters.predict(read.points))[:, None]
+        values = np.concatenate([read.points * part, np.full(rows.shape, part / 2)], axis=1)
+        summed.add(np.concatenate([rows * dim + np.arange(dim), signed + rows], axis=1), values)
+    noisy = summed.release(Draws(seeded(SEED + case.seed)))
+    blocks = np.concatenate([noisy[:signed].reshape(-1, dim), noisy[signed:, None]], 1).reshape(classes, many, dim + 1)
     scale, whole = noise.scale, blocks.sum(axis=1)
     sizes = class_sizes(whole[:, -1] / part * 2, scale / part * 2 * math.sqrt(many))
     variance = many * (scale / part / sizes[:, None]) ** 2 + points.var(axis=0) / sizes[:, None]
@@ -176,7 +177,7 @@ def several(case: Case, many: int) -> np.ndarray:
     # A part's centre: its class mean, moved as the cluster is moved from the middle of the pool.
     centres = means[:, None] + (clusters.cluster_centers_ - points.mean(axis=0))[None]
     own = shrunk(own, centres.reshape(-1, dim), (scale / part / per[:, None]) ** 2 + points.var(axis=0) / per[:, None])
-    scores = class_scores(points, own, per).reshape(len(points), classes, many)
+    scores = class_scores(points, points, own, per).reshape(len(points), classes, many)
     return np.asarray(np.logaddexp.reduce(scores, axis=2))
 
 
@@ -187,7 +188,7 @@ def gradient(case: Case) -> np.ndarray:
     """
     fitted, rho = case.fitted, case.rho
     spec, points, classes = fitted.spec, fitted.pool.points, len(fitted.spec.labels)
-    read = list(readings(case.corpus, fitted.pool.space, spec.labels))
+    read = list(readings(case.corpus, PublicReader(fitted.pool.space), spec.labels))
     truth = np.eye(classes)[np.concatenate([each.labels for each in read])]
     rng = np.random.default_rng(case.seed)
     count_noise, noise = 1 / math.sqrt(0.1 * rho), CLIP * math.sqrt(STEPS / (1.9 * rho))
@@ -265,12 +266,13 @@ class Case:
     @property
     def centre(self) -> np.ndarray:
         """Where names put the classes."""
-        given = self.fitted.centre
+        given = self.fitted.measures.public.centre
         return self.found.means.mean(axis=0) if given is None else given
 
     def scored(self, means: np.ndarray) -> np.ndarray:
         """Scores of the pool by class means."""
-        return class_scores(self.fitted.pool.points, means, self.found.sizes)
+        points = self.fitted.pool.points
+        return class_scores(points, points, means, self.found.sizes)
 
     @property
     def as_it_is(self) -> np.ndarray:
@@ -321,12 +323,15 @@ def batches(records: list[Any]) -> Iterator[Batch]:
 def in_windows(spec: Prototypes, pool: list[Any], encoder: Windows) -> FittedPrototypes:
     """As `Prototypes.fit`, but for what reads."""
     texts = pool_texts(pool)
-    dim = min(spec.directions, max(4, len(texts) // 8))
+    measures = spec.summary
+    scale = measures.noise().scale / measures.layout(dim=1, width=0).blocks[0].part
+    dim = min(measures.directions(scale), max(4, len(texts) // 8))
     space, features = fit_space(texts, encoder=encoder, words=spec.words, dim=dim)
     likeness = features[:, : encoder.dim] @ encoder.embed(spec.names).T
     points = space.placed(features)
     centre = prior_means(points, likeness - likeness.mean(axis=0))
-    return FittedPrototypes(spec, PublicPool(texts, space, points, None), centre)
+    public = Public(PublicPool(texts, space, points, None), centre, None, None)
+    return FittedPrototypes(spec, FittedSummary(measures, public))
 
 
 def cases(split: Any, windows: Windows | None, pool: list[Any], private: list[Any], epsilon: float) -> Iterator[Case]:
@@ -339,7 +344,7 @@ def cases(split: Any, windows: Windows | None, pool: list[Any], private: list[An
     known = list(fitted.pool.texts), fitted.pool.points
     priors = {far: taught_prior(*known, split, windows or load_encoder(), far) for far in (0.5, 0.8)}
     for seed in range(1 if exact else SEEDS):
-        found = read_noisy(fitted, fitted.noisy_sum(lambda: batches(private), seeded(SEED + seed)))
+        found = read_noisy(fitted.measures.measure(lambda: batches(private), Draws(seeded(SEED + seed))))
         rho = math.inf if exact else spec.rho
         yield Case(fitted, spec.noise(), rho, lambda: batches(private), found, seed, priors)
 

@@ -53,6 +53,21 @@ class Public:
     model: str = ""
 
     @property
+    def texts(self) -> tuple[object, ...]:
+        """All public texts: those of the pool, the words, the examples, the drafts, and what describes topics."""
+        described = () if self.pool.topics is None else self.pool.topics.described
+        words = () if self.lexicon is None else self.lexicon.words
+        shown = (each.text for each in self.examples)
+        drafts = (text for each in self.drafts for text in each)
+        return (
+            *self.pool.texts,
+            *words,
+            *shown,
+            *drafts,
+            *(text for both in described for own in both for text in own),
+        )
+
+    @property
     def reader(self) -> PublicReader:
         """What reads a text."""
         return PublicReader(self.pool.space, self.lexicon)

@@ -209,6 +209,7 @@ class SummarySpec(CorpusSpec):
         if self.marks:
             lexicon = fit_lexicon([*texts, *own], more=_more_words(self.encoder), size=self.vocabulary, most=self.marks)
             rates = mark_rates(lexicon, texts, drafts, max(1, len(self.labels)))
+            rates = rates.astype(np.float32).astype(np.float64)  # as a summary stores them
         return FittedSummary(self, Public(pool, centre, lexicon, rates, examples, drafts, digest))
 
     def _drafted(
@@ -252,6 +253,37 @@ def _spec_of(values: Mapping[str, Json]) -> SummarySpec:
     if given.pop("kind") != "summary":
         raise ValueError("Expected the settings of a summary.")
     return SummarySpec(**given)  # type: ignore[arg-type]
+
+
+def _require_whole(spec: SummarySpec, public: Public, known: Mapping[str, Known]) -> None:
+    """Raise ValueError unless all parts of a stored summary are there and fit together."""
+    space, topics, lexicon = public.pool.space, public.pool.topics, public.lexicon
+    dim, width = 0 if space is None else space.dim, 0 if lexicon is None else len(lexicon)
+    layout, rows, n = spec.layout(dim=dim, width=width), max(1, len(spec.labels)), len(public.pool.texts)
+    numbers = {name: each.numbers.shape for name, each in known.items()}
+    arrays = [*(each.numbers for each in known.values()), public.pool.points]
+    fits = [
+        numbers == {each.name: (each.rows, each.width) for each in layout.blocks},
+        all(math.isfinite(each.deviation) and each.deviation > 0 for each in known.values()),
+        all(isinstance(text, str) for text in public.texts),
+        public.pool.points.shape == (n, dim),
+        (space is not None, topics is not None, lexicon is not None)
+        == (spec.reads_points, spec.topics > 0, spec.marks > 0),
+    ]
+    if space is not None:
+        features = sum(reader.dim for reader in space.readers)
+        fits += [space.directions.shape == (features, dim), space.anchors.shape[1:] == (space.encoder.dim,)]
+        arrays += [space.directions, space.middle, space.anchors]
+    if topics is not None:
+        named = len(topics.described) == spec.topics and bool((topics.of_pool < spec.topics).all())
+        fits += [topics.centres.shape == (spec.topics, dim), topics.of_pool.shape == (n,), named]
+        arrays.append(topics.centres)
+    for array, shape in ((public.centre, (rows, dim)), (public.rates, (rows, width))):
+        if array is not None:
+            fits.append(array.shape == shape)
+            arrays.append(array)
+    if not (all(fits) and all(np.isfinite(array).all() for array in arrays)):
+        raise ValueError("Expected parts that fit together.")
 
 
 def _more_words(encoder: str) -> list[str]:
@@ -397,8 +429,9 @@ class Summary:
                 name: Known(np.asarray(arrays[f"numbers.{name}"], np.float64), float(deviation))
                 for name, deviation in head["deviations"].items()
             }
+            _require_whole(spec, public, known)
             return cls(spec, public, known, tuple(map(str, head["releases"])))
-        except (SafetensorError, KeyError, TypeError, ValueError, AttributeError):
+        except (SafetensorError, LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError):
             raise DataError("This is not a summary that dptext wrote.") from None
 
     def mixed(self, mix: Mapping[str, float]) -> Summary:

@@ -189,7 +189,7 @@ class FittedVotes(OnTopics[Votes]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TopicReport(CorpusSpec):
+class TopicReport(SynthesisSpec):
     """Settings of a report on labels and topics, without a synthetic corpus.
 
     Use:
@@ -212,7 +212,7 @@ class TopicReport(CorpusSpec):
     kind: Literal["topics"] = field(default="topics", init=False)
 
     def __post_init__(self) -> None:
-        CorpusSpec.__post_init__(self)
+        SynthesisSpec.__post_init__(self)
         if self.topics < 2:
             raise ConfigError(f"Expected topics={self.topics} to be at least 2.")
 

@@ -180,7 +180,7 @@ class Writer:
         options: int,
     ) -> Writer:
         """Return a writer; `names` are the meanings of the `labels`. ConfigError: no room for the longest prompt."""
-        found = cls(model, names, (), model.tokens("\n")[0], tokens, temperature, options)
+        found = cls(model, names, (), model.tokens("\n")[0], tokens, temperature, min(options, model.size))
         named = dict(zip(labels, names, strict=False))
         head: list[int] = []
         for each in examples:

@@ -321,7 +321,8 @@ def check_silence(case: CorpusCase) -> None:
         for i, record in enumerate(case.records)
     ]
     run = case.run([*canaries, *case.nothing])
-    shown = [repr(run.found), run.told, repr(case.fitted), repr(case.fitted.spec), *map(str, case.fitted.digests)]
+    data = run.found.data.decode("latin-1")
+    shown = [repr(run.found), data, run.told, repr(case.fitted), repr(case.fitted.spec), *map(str, case.fitted.digests)]
     require(not any(_CANARY in each.lower() for each in shown), "no private text, label or author shows")
     require(not run.written, "no file is written, and nothing sent: no sum without noise ever lies on a disk")
 

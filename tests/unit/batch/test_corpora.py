@@ -28,6 +28,8 @@ from dptext.synthesis.space import PublicSpace
 
 OPENED, SEALED = Recipient.opened, sealed
 SPECS = [cls.tiny()[-1] for kind, cls in sorted(SYNTHESES.items()) if kind in ("prototypes", "votes", "topics")]
+#: With words, by author.
+SPECS.append(SYNTHESES["summary"].tiny()[1])
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +49,7 @@ def corpus(folder: Path, n: int = 300) -> tuple[list[dict], Path]:
     return rows, folder
 
 
-@pytest.mark.slow_cases("topics", "votes", why="prototypes stay; workers of the others bring another kind of sum")
+@pytest.mark.slow_cases("topics", "votes", why="prototypes and words stay; others bring another kind of sum")
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.kind)
 def test_the_same_corpus_leaves(spec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dptext.batch.corpora.TASK_RECORDS", 64)
@@ -227,7 +229,8 @@ def test_each_record_is_in_one_answer(tmp_path: Path, fitted) -> None:
     plan = dp.Plan(dp.Fields(label="label", author="who"))
     private = PrivateShards(str(folder), plan.fields, {}, shards=shards_of(folder, options={}), plan=plan, options={})
     to = Recipient()
-    reader = Reader(private, to.public, fitted.pool.space, (), _rounding(fitted.pool.space))
+    public = fitted.measures.public.reader
+    reader = Reader(private, to.public, public, (), _rounding(public))
     found = [
         author
         for start in range(0, 180, 50)
@@ -240,8 +243,8 @@ def test_each_record_is_in_one_answer(tmp_path: Path, fitted) -> None:
 def test_a_computer_that_rounds_otherwise_is_refused(tmp_path: Path, fitted, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where a record more moves others to it, a sum would move by more than one vector."""
     _, folder = corpus(tmp_path / "in")
-    points, computers = PublicSpace.points, itertools.count()
-    monkeypatch.setattr(PublicSpace, "points", lambda space, texts: np.nextafter(points(space, texts), next(computers)))
+    placed, computers = PublicSpace.placed, itertools.count()
+    monkeypatch.setattr(PublicSpace, "placed", lambda space, found: np.nextafter(placed(space, found), next(computers)))
     plan = dp.Plan(dp.Fields(label="label", author="who"))
     with pytest.raises(DPTextError, match="computers of one kind"):
         synthesize_dataset(folder, fitted, plan=plan, workers=dp.Workers(n=1))

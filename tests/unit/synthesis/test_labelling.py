@@ -5,8 +5,7 @@ import pytest
 
 import dptext as dp
 from dptext.errors import ConfigError
-from dptext.synthesis.pool import fit_topics
-from dptext.synthesis.prototypes import (
+from dptext.synthesis.labelling import (
     chosen,
     class_scores,
     class_sizes,
@@ -17,8 +16,8 @@ from dptext.synthesis.prototypes import (
     shortage,
     shrunk,
 )
+from dptext.synthesis.pool import apportioned, fit_topics
 from dptext.synthesis.space import fit_space
-from dptext.synthesis.votes import apportioned
 
 TEXTS = [record.text for record in dp.sample_records(200, seed=2)]
 
@@ -43,7 +42,7 @@ def test_scores_find_the_classes_of_a_pool() -> None:
     means = np.array([[0.5, 0.0, 0.0], [0.0, 0.5, 0.0], [0.0, 0.0, 0.5]])
     label = rng.integers(0, 3, 900)
     pool = means[label] + 0.15 * rng.standard_normal((900, 3))
-    scores = class_scores(pool, means, np.array([300.0, 300.0, 300.0]))
+    scores = class_scores(pool, pool, means, np.array([300.0, 300.0, 300.0]))
     np.testing.assert_allclose(np.exp(scores).sum(axis=1), 1)
     assert (scores.argmax(axis=1) == label).mean() > 0.9
     rows, found = chosen(scores, np.array([300.0, 300.0, 300.0]), 300)
@@ -160,7 +159,8 @@ def points(rng: np.random.Generator, *counts: int) -> np.ndarray:
 def test_a_label_is_not_found_in_the_pool_because_the_corpus_has_much_of_it(pool: tuple[int, ...]) -> None:
     """Half of the corpus is of the last class; the share of a pool that has none of it is told as next to none."""
     means, sizes = np.eye(4), np.array([300.0, 100.0, 150.0, 450.0])
-    scores = class_scores(points(np.random.default_rng(3), *pool), means, sizes)
+    there = points(np.random.default_rng(3), *pool)
+    scores = class_scores(there, there, means, sizes)
     told = pool_mix(scores, sizes, np.full(4, 0.1))
     assert told.sum() == pytest.approx(1)
     assert np.abs(told - np.array(pool) / sum(pool)).max() < 0.05
@@ -170,7 +170,8 @@ def test_a_blurred_class_is_counted_by_what_fits_it_best() -> None:
     """Where all of it would be found by its noise, its share is that of the argmax; the others share the rest."""
     sizes = np.array([500.0, 400.0, 4.0])
     means = np.array([[1.0, 0, 0], [0, 1.0, 0], [0.4, 0.4, 2.0]])
-    scores = class_scores(points(np.random.default_rng(4), 600, 400, 0), means, sizes)
+    there = points(np.random.default_rng(4), 600, 400, 0)
+    scores = class_scores(there, there, means, sizes)
     best = pool_counts(scores) / 1000
     told = pool_mix(scores, sizes, np.array([0.1, 0.1, 3.0]))
     assert told[2] == best[2]

