@@ -73,7 +73,7 @@ class Case:
     def __init__(self, name: str, folder: Path, size: int, more: list[str]) -> None:
         self.name, self.folder, self.size, self.more = name, folder, size, more
         self.split = ALL[name]
-        pool, self.private, self.test = self.split.rows(random.Random(SEED))
+        pool, self.private, self.test = self.split.rows(random.Random(SEED))  # noqa: S311
         self.base = [row for row in pool if row["label"] in self.split.known]
         shown = [
             {**row, "label": self.split.names.get(row["label"], row["label"].removeprefix("atis_"))} for row in pool
@@ -128,7 +128,7 @@ class Case:
 
     def rows(self, epsilons: list[float], seeds: list[int], writers: list[str]) -> Iterator[Row]:
         """Measure everything, row by row."""
-        rng, now = random.Random(SEED), time.time()
+        rng, now = random.Random(SEED), time.time()  # noqa: S311
         texts = [json.loads(line)["text"] for line in self.pool.read_text().splitlines()]
         real = [row["text"] for row in self.private], [row["label"] for row in self.private]
         yield self.line("original", "", 0, real, now)

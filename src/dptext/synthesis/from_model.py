@@ -1,9 +1,9 @@
 """The writer with a language model: new texts, steered by the noisy numbers of words in a summary.
 
 The model writes public drafts, which show how often it writes each word. The noise of the summary says how far each
-noisy number is believed. Log-probabilities of tokens are then shifted until drafts have the words as often. Several
-times as many texts are written as leave: those leave that the noisy class means find most like their label. Nothing
-here reads private text, so any number of texts can be written.
+noisy number is believed. Log-probabilities of tokens are then shifted until drafts have the words as often. More
+texts are written than leave, and each leaves under the label that its words have by the noisy numbers. Nothing here
+reads private text, so any number of texts can be written.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from dptext.errors import ConfigError
 from dptext.language.reading import SMOLLM2, LanguageModel, load_language_model
 from dptext.sampling.discrete import uniform_below
 from dptext.sampling.randomness import Randomness, seeded
-from dptext.synthesis.blocks import POINTS, WORDS
-from dptext.synthesis.judging import believed, judged
+from dptext.synthesis.blocks import WORDS
+from dptext.synthesis.judging import believed, word_scores
 from dptext.synthesis.lexicon import Lexicon
 from dptext.synthesis.pool import apportioned, shuffled
 from dptext.synthesis.spec import MIX, Synthetic
@@ -55,7 +55,8 @@ class FromModel:
 
     Attributes:
         size: number of texts that leave.
-        factor: how many times as many are written. Of each label those leave that are most like it.
+        factor: how many times as many are written. Each leaves under the label that its words have, while that label
+            wants more.
         model: a language model, as `dptext.language.reading.load_language_model` takes it.
         tokens: largest number of tokens of a text; 0 takes that of the drafts.
         temperature: temperature of all choices of tokens.
@@ -66,17 +67,18 @@ class FromModel:
     """
 
     size: int = 1_000
-    factor: int = 2
+    factor: float = 1.5
     model: str = SMOLLM2
     tokens: int = 0
     temperature: float = 0.7
     options: int = 512
-    drafts: int = 48
+    drafts: int = 32
     matches: int = 3
     processes: int = 0
 
     def __post_init__(self) -> None:
-        _validate.count(size=self.size, factor=self.factor, drafts=self.drafts)
+        _validate.count(size=self.size, drafts=self.drafts)
+        _validate.within(1.0, 100.0, factor=self.factor)
         _validate.not_negative(matches=self.matches, tokens=self.tokens, processes=self.processes)
         _validate.positive(temperature=self.temperature)
         _validate.within(2, 4096, options=self.options)
@@ -87,8 +89,10 @@ class FromModel:
         if WORDS not in summary.known or summary.public.lexicon is None:
             raise ConfigError("Expected a summary of words, found none: measure --with words, or take the writer pool.")
         wanted = apportioned(summary.shares(np.maximum(counts.numbers, counts.deviation)), self.size)
-        texts, stranger = self._written(summary, wanted * self.factor, source, on_progress)
-        kept, agreed = self._kept(summary, texts, wanted.tolist())
+        numbers = np.ceil(wanted * self.factor).astype(np.int64)
+        texts, stranger = self._written(summary, numbers, source, on_progress)
+        read, agreed = _read(summary, texts)
+        kept = [own[:n] for own, n in zip(read, wanted.tolist(), strict=True)]
         flat = [(text, spec.labels[c] if spec.labels else None) for c, own in enumerate(kept) for text in own]
         flat = [flat[i] for i in shuffled(len(flat), source)]
         said = _said(summary, wanted, kept, agreed, stranger)
@@ -126,26 +130,6 @@ class FromModel:
                     progress.add(0 if time else n)
                 found = [list(dict.fromkeys(each)) for each in found]
         return found, own.mean - theirs.mean
-
-    def _kept(
-        self, summary: Summary, texts: Sequence[Sequence[str]], wanted: Sequence[int]
-    ) -> tuple[list[list[str]], float | None]:
-        """Return the `wanted` texts of each label that are most like it, and the share that are most like their own.
-
-        Without class means texts stay in their order, and the share is None.
-        """
-        space, flat = summary.public.pool.space, [text for own in texts for text in own]
-        if POINTS not in summary.known or space is None or not flat:
-            return [list(own[:n]) for own, n in zip(texts, wanted, strict=True)], None
-        own = np.repeat(np.arange(len(texts)), list(map(len, texts)))
-        scores, sizes, _ = judged(summary, flat, space.points(flat))
-        scores = scores - np.log(sizes / sizes.sum())  # each label is as likely as any other: sizes are met by `wanted`
-        mine = scores[np.arange(len(flat)), own] - np.logaddexp.reduce(scores, axis=1)
-        kept = []
-        for label, n in enumerate(wanted):
-            rows = np.flatnonzero(own == label)
-            kept.append([flat[i] for i in rows[np.argsort(-mine[rows], kind="stable")[:n]]])
-        return kept, float((scores.argmax(axis=1) == own).mean())
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -371,6 +355,23 @@ def _parts(n: int) -> list[int]:
     return [min(_AT_ONCE, n - start) for start in range(0, n, _AT_ONCE)]
 
 
+def _read(summary: Summary, texts: Sequence[Sequence[str]]) -> tuple[list[list[str]], float | None]:
+    """Return the texts of each label as the noisy numbers of words read them, and the share that keep their label.
+
+    Without labels nothing is read again, and the share is None. Words read what was written by words better than class
+    means do, and better than the label that it was written for (decision 23).
+    """
+    flat = [(label, text) for label, own in enumerate(texts) for text in own]
+    if not summary.spec.labels or not flat:
+        return list(map(list, texts)), None
+    found = word_scores(summary, [text for _, text in flat]).argmax(axis=1).tolist()
+    read: list[list[str]] = [[] for _ in texts]
+    for (_, text), label in zip(flat, found, strict=True):
+        read[label].append(text)
+    kept = sum(label == own for (own, _), label in zip(flat, found, strict=True))
+    return read, kept / len(flat)
+
+
 def _said(
     summary: Summary, wanted: Integers, kept: Sequence[Sequence[str]], agreed: float | None, stranger: float
 ) -> Iterator[str]:
@@ -382,7 +383,7 @@ def _said(
         each = "; ".join(f"{name}: {n:,} wanted, {made:,} written" for name, n, made in few)
         yield f"The released mix of labels is not the noisy mix, as too few different texts were written. {each}."
     if agreed is not None:
-        yield f"The noisy numbers read {agreed:.0%} of the written texts as their own label; those that fit best leave."
+        yield f"The noisy words read {agreed:.0%} of the written texts as the label they were written for."
     public = {_plain(text) for text in summary.public.pool.texts}
     flat = [_plain(text) for own in kept for text in own]
     copies = sum(text in public for text in flat)

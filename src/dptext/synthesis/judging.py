@@ -13,11 +13,11 @@ import numpy as np
 from dptext.synthesis.blocks import POINTS, WORDS
 from dptext.synthesis.labelling import class_scores, class_sizes, shrunk
 from dptext.synthesis.summary import Summary
-from dptext.types import Floats
+from dptext.types import Floats, Integers
 
 _GRID: Final = np.linspace(-4.0, 8.0, 61)  # possible shifts of the logarithm of a word's rate
 _PRIOR: Final = 0.3  # of the Laplace prior of the logarithm of a rate: larger believes less
-_WORDS: Final = 1.0  # weight of the words beside the class means
+_WEIGHTS: Final = (0.0, *np.geomspace(0.003, 4.0, 40).tolist())  # of the words beside the class means
 
 
 def believed(numbers: Floats, units: float, rates: Floats, deviation: float) -> Floats:
@@ -38,14 +38,26 @@ def judged(
 ) -> tuple[Floats, Floats, Floats]:
     """Return the log-probability of each label for texts `(n, labels)`, numbers of units, and class means.
 
-    `points` are those of the texts. Words count beside the class means if they were measured. The means are shrunk by
-    the share of noise in them, towards guesses made from the names of the labels if `prior`.
+    `points` are those of the texts. If words were measured, they count beside the class means as far as they tell the
+    labels that the means give these texts: words that are mostly noise, or that a long text has many of, weigh less.
+    The means are shrunk by the share of noise in them, towards guesses made from the names of the labels if `prior`.
     """
     scores, sizes, means = labelled(summary, points, prior=prior)
     if WORDS in summary.known:
-        scores = scores + _WORDS * word_scores(summary, texts)
+        words = word_scores(summary, texts)
+        scores = scores + telling(words, scores.argmax(axis=1)) * words
         scores = scores - np.logaddexp.reduce(scores, axis=1)[:, None]
     return scores, sizes, means
+
+
+def telling(words: Floats, labels: Integers) -> float:
+    """Return the weight of scores `words` `(n, labels)` that makes `labels` `(n,)` most likely; 0 if none does."""
+
+    def likelihood(weight: float) -> float:
+        scores = weight * words
+        return float((scores[np.arange(len(labels)), labels] - np.logaddexp.reduce(scores, axis=1)).mean())
+
+    return max(_WEIGHTS, key=likelihood) if len(labels) else 0.0
 
 
 def word_scores(summary: Summary, texts: Sequence[str]) -> Floats:

@@ -49,13 +49,14 @@ class Steering(WritingSpec):
     vocabulary: int = 20_000
     drafts: int = 48
     matches: int = 3
-    factor: int = 2
+    factor: float = 1.5
     points: bool = True
     kind: Literal["steering"] = field(default="steering", init=False)
 
     def __post_init__(self) -> None:
         WritingSpec.__post_init__(self)
-        _validate.count(marks=self.marks, vocabulary=self.vocabulary, drafts=self.drafts, factor=self.factor)
+        _validate.count(marks=self.marks, vocabulary=self.vocabulary, drafts=self.drafts)
+        _validate.within(1.0, 100.0, factor=self.factor)
         _validate.not_negative(matches=self.matches)
 
     @property
