@@ -47,7 +47,7 @@ class Steering(WritingSpec):
 
     marks: int = 5
     vocabulary: int = 20_000
-    drafts: int = 48
+    drafts: int = 32
     matches: int = 3
     factor: float = 1.5
     points: bool = True

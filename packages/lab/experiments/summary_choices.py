@@ -1,0 +1,153 @@
+"""The writer's choices, made on a split of public texts alone: tables on the screen.
+
+    python packages/lab/experiments/summary_choices.py rates                 # marks, and how numbers become rates
+    python packages/lab/experiments/summary_choices.py labels --epsilon 1    # which label a written text leaves under
+
+The split is "public" of `summary.py`: requests of four intents, of which the pool has two. The "private" half is public,
+too. `rates` reads test texts by naive Bayes with the believed rates. `labels` writes texts with the built-in model, labels
+them in several ways, and tries a classifier that learns from them on test texts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from language import SEED, records, taught
+from summary import ALL
+from synthesis_splits import SNIPS
+
+from dptext.sampling.randomness import seeded
+from dptext.synthesis.blocks import WORDS
+from dptext.synthesis.from_model import FromModel
+from dptext.synthesis.judging import believed, judged, labelled, word_scores
+from dptext.synthesis.pool import apportioned
+from dptext.synthesis.summary import Summary, SummarySpec
+from dptext.synthesis.sums import Draws
+from dptext.text.batches import Batch
+from dptext.types import Floats
+
+GRID = np.linspace(-4.0, 8.0, 61)
+Rates = Callable[[Floats, float, Floats, float], Floats]
+
+
+def most_likely(prior: float) -> Rates:
+    """Rates that are most likely, with a Laplace prior of the logarithm."""
+
+    def found(numbers: Floats, units: float, rates: Floats, deviation: float) -> Floats:
+        options = np.minimum(rates[:, None] * np.exp(GRID), 1.0)
+        likely = -np.square((numbers[:, None] - units * options) / deviation) / 2 - prior * np.abs(GRID)
+        return np.asarray(options[np.arange(len(rates)), likely.argmax(axis=1)])
+
+    return found
+
+
+class Case:
+    """The split, and summaries of it."""
+
+    def __init__(self) -> None:
+        self.split = ALL["public"]
+        self.pool, self.private, self.test = self.split.rows(random.Random(SEED))  # noqa: S311
+        self.labels, self.names = tuple(self.split.names), tuple(self.split.names.values())
+        self.texts = [row["text"] for row in self.test]
+        self.truth = np.array([self.labels.index(row["label"]) for row in self.test])
+
+    def spec(self, **changes: Any) -> SummarySpec:
+        """The settings."""
+        found = SummarySpec(
+            labels=self.labels, names=self.names, relation="replace_one", about=len(self.private), marks=5, tokens=16
+        )
+        return replace(found, **changes)
+
+    def summaries(self, spec: SummarySpec, seeds: int) -> Iterator[Summary]:
+        """Summaries with other noise."""
+        fitted = spec.fit(public=records([{**row, "label": SNIPS[row["label"]]} for row in self.pool]), seed=SEED)
+        for seed in range(seeds):
+            yield fitted.measure(self.corpus, Draws(seeded(seed)))
+
+    def corpus(self) -> Any:
+        """The texts that stand for private ones, in batches."""
+        found = records(self.private)
+        yield from (Batch.of(found[start : start + 256]) for start in range(0, len(found), 256))
+
+    def right(self, scores: Floats) -> float:
+        """The share of test texts whose largest score is that of their label."""
+        return float((scores.argmax(axis=1) == self.truth).mean())
+
+
+def by_rates(case: Case) -> None:
+    """Print the share of test texts that naive Bayes reads right, by epsilon, marks and the rule for rates."""
+    rules: dict[str, Rates] = {
+        "public rates": lambda _, __, rates, ___: rates,
+        **{f"most likely, prior {prior}": most_likely(prior) for prior in (1.5, 1.0, 0.7)},
+        "mean of the logarithm, prior .3": believed,
+    }
+    for epsilon in (1.0, 4.0):
+        for marks in (3, 4, 5, 6, 8, 12):
+            found = list(case.summaries(case.spec(epsilon=epsilon, marks=marks), 3))
+            known = [found[0].public.lexicon.known(text) for text in case.texts]  # type: ignore[union-attr]
+            line = []
+            for name, rule in rules.items():
+                read = []
+                for each in found:
+                    words, units = each.known[WORDS], np.maximum(each.counts.numbers, each.counts.deviation)
+                    rates = zip(words.numbers, units, each.public.rates, strict=True)  # type: ignore[arg-type]
+                    logs = np.log(np.array([rule(numbers, n, usual, words.deviation) for numbers, n, usual in rates]))
+                    read.append(case.right(np.array([logs[:, sorted(places)].sum(axis=1) for places in known])))
+                line.append(f"{name}: {np.mean(read):.3f}")
+            means = [case.right(labelled(each, each.public.pool.space.points(case.texts))[0]) for each in found]  # type: ignore[union-attr]
+            both = [
+                case.right(judged(each, case.texts, each.public.pool.space.points(case.texts))[0]) for each in found
+            ]  # type: ignore[union-attr]
+            line += [f"class means: {np.mean(means):.3f}", f"both: {np.mean(both):.3f}"]
+            print(f"epsilon {epsilon}, {marks} marks: {'; '.join(line)}", flush=True)
+
+
+def by_labels(case: Case, epsilon: float, size: int) -> None:
+    """Print the accuracy of a classifier that learns from written texts, by the rule for their labels."""
+    base = [row for row in case.pool if row["label"] in case.split.known]
+    own, given = [row["text"] for row in base], [row["label"] for row in base]
+    (found,) = case.summaries(case.spec(epsilon=epsilon), 1)
+    counts = np.maximum(found.counts.numbers, found.counts.deviation)
+    texts, _ = FromModel(size=size)._written(found, apportioned(counts, size), seeded(0), None)  # noqa: SLF001
+    flat, written = [text for each in texts for text in each], np.repeat(np.arange(len(texts)), list(map(len, texts)))
+    points = found.public.pool.space.points(flat)  # type: ignore[union-attr]
+    words, means = word_scores(found, flat), labelled(found, points)[0]
+    every, agree = np.arange(len(flat)), words.argmax(axis=1) == written
+    likeness = words[every, written] - np.logaddexp.reduce(words, axis=1)
+    best = np.concatenate([
+        (rows := np.flatnonzero(written == label))[np.argsort(-likeness[rows], kind="stable")[: len(rows) // 2]]
+        for label in range(len(texts))
+    ])  # fmt: skip
+    for name, kept, labels in (
+        ("as written", every, written),
+        ("labels of words", every, words.argmax(axis=1)),
+        ("labels of class means", every, means.argmax(axis=1)),
+        ("labels of both", every, judged(found, flat, points)[0].argmax(axis=1)),
+        ("those whose words agree", every[agree], written),
+        ("the half of each label that fits best", best, written),
+    ):
+        taken = [flat[i] for i in kept], [case.labels[labels[i]] for i in kept]
+        score = taught(own + taken[0], given + taken[1], case.test)
+        print(f"epsilon {epsilon}, {name}: {len(kept):,} texts, {score['accuracy']:.3f}", flush=True)
+
+
+def main() -> None:
+    """Print one of the tables."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("table", choices=["rates", "labels"])
+    parser.add_argument("--epsilon", type=float, default=1.0)
+    parser.add_argument("--size", type=int, default=1_600)
+    given = parser.parse_args()
+    if given.table == "rates":
+        by_rates(Case())
+    else:
+        by_labels(Case(), given.epsilon, given.size)
+
+
+if __name__ == "__main__":
+    main()
