@@ -3,9 +3,9 @@
     python packages/lab/experiments/summary_choices.py rates                 # marks, and how numbers become rates
     python packages/lab/experiments/summary_choices.py labels --epsilon 1    # which label a written text leaves under
 
-The split is "public" of `summary.py`: requests of four intents, of which the pool has two. The "private" half is public,
-too. `rates` reads test texts by naive Bayes with the believed rates. `labels` writes texts with the built-in model, labels
-them in several ways, and tries a classifier that learns from them on test texts.
+The split is "public" of `summary.py`: requests of four intents, of which the pool has two. The "private" half is
+public, too. `rates` reads test texts by naive Bayes with the believed rates. `labels` writes texts with the built-in
+model, labels them in several ways, and tries a classifier that learns from them on test texts.
 """
 
 from __future__ import annotations
