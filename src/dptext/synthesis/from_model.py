@@ -40,6 +40,7 @@ _LARGEST: Final = 10.0  # bound on the size of a shift
 _FEWEST: Final = 0.02  # a token keeps at least this part of its expected number
 _ROUNDS: Final = 3  # most rounds of writing, as texts can be repeats or not readable
 _AT_ONCE: Final = 128  # texts of a task
+_TIE: Final = 1e-6
 _STRANGE: Final = 0.4  # nats a token, from which on texts read badly
 _PARALLEL: Final = 512  # texts from which on several processes write
 
@@ -364,12 +365,12 @@ def _read(summary: Summary, texts: Sequence[Sequence[str]]) -> tuple[list[list[s
     flat = [(label, text) for label, own in enumerate(texts) for text in own]
     if not summary.spec.labels or not flat:
         return list(map(list, texts)), None
-    found = word_scores(summary, [text for _, text in flat]).argmax(axis=1).tolist()
-    read: list[list[str]] = [[] for _ in texts]
-    for (_, text), label in zip(flat, found, strict=True):
+    scores, own = word_scores(summary, [text for _, text in flat]), np.array([label for label, _ in flat])
+    scores[np.arange(len(own)), own] += _TIE  # a text without any listed word keeps its label
+    found, read = scores.argmax(axis=1), [list[str]() for _ in texts]
+    for (_, text), label in zip(flat, found.tolist(), strict=True):
         read[label].append(text)
-    kept = sum(label == own for (own, _), label in zip(flat, found, strict=True))
-    return read, kept / len(flat)
+    return read, float((found == own).mean())
 
 
 def _said(
@@ -381,7 +382,7 @@ def _said(
     few = [(name, n, len(own)) for name, n, own in named if len(own) < n]
     if sum(n - made for _, n, made in few) > MIX / 2 * size:
         each = "; ".join(f"{name}: {n:,} wanted, {made:,} written" for name, n, made in few)
-        yield f"The released mix of labels is not the noisy mix, as too few different texts were written. {each}."
+        yield f"The released mix of labels is not the noisy one, as too few different texts were written for it. {each}."
     if agreed is not None:
         yield f"The noisy words read {agreed:.0%} of the written texts as the label they were written for."
     public = {_plain(text) for text in summary.public.pool.texts}

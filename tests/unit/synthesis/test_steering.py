@@ -17,10 +17,10 @@ from dptext.errors import ConfigError
 from dptext.language.writing import Shifted, options_of
 from dptext.sampling.randomness import secure, seeded
 from dptext.sampling.weights import softmax
-from dptext.synthesis.blocks import COUNTS, POINTS, WORDS
-from dptext.synthesis.from_model import FromModel, Spellings, Steered
+from dptext.synthesis.blocks import COUNTS, WORDS
+from dptext.synthesis.from_model import FromModel, Spellings, Steered, _read
 from dptext.synthesis.from_model import Steering as Steers
-from dptext.synthesis.judging import believed, judged
+from dptext.synthesis.judging import believed
 from dptext.synthesis.readings import Corpus
 from dptext.synthesis.steering import FittedSteering, Steering
 from dptext.synthesis.summary import Summary
@@ -185,7 +185,7 @@ def test_writing_follows_the_private_words() -> None:
     found = more.writer.write(summary, seeded(6))
     mine = [text for text, label in zip(found.texts, found.labels, strict=True) if label == "travel"]
     steered = Steered.of(Steers.of(summary, more.writer))
-    plain = steered.texts(0, 160, 1, np.zeros(steered.writer.model.size))
+    plain, *_ = steered.texts(0, 160, 1, np.zeros(steered.writer.model.size))
     assert len(mine) > 100
     assert np.mean(["9" in text for text in mine]) > 0.15 + np.mean(["9" in text for text in plain])
     assert set(found.labels) <= {"travel", "money"}
@@ -201,27 +201,26 @@ def test_the_writer_writes_as_many_texts_as_are_wanted_and_tells_how_far_it_is(f
     found = set_.write(summary, seeded(3), on_progress=lambda done, whole: told.append((done, whole)))
     again = set_.write(summary, seeded(3))
     assert found.texts == again.texts
-    assert len(found.texts) == len(set(found.texts)) == SPEC.size
+    assert len(found.texts) == len(set(found.texts)) <= SPEC.size
     assert [done for done, _ in told] == sorted({done for done, _ in told})
-    assert {whole for _, whole in told} == {2 * 30 * 3 + 40 * 2}
+    assert {whole for _, whole in told} <= {2 * 30 * 3 + 60, 2 * 30 * 3 + 61}  # numbers of labels are rounded up
     assert told[-1][0] == told[-1][1]
 
 
-def test_of_what_is_written_those_leave_that_are_most_like_their_label(fitted: FittedSteering) -> None:
-    records = [each for each in dp.sample_records(600, seed=4) if each.label in SPEC.labels]
+def test_what_is_written_leaves_under_the_label_that_its_words_have(fitted: FittedSteering) -> None:
+    records = [each for each in dp.sample_records(2_000, seed=4) if each.label in SPEC.labels]
     summary = fitted.measures.measure(corpus(records), Draws(seeded(2)))
     texts = [[each.text for each in records if each.label == label][:40] for label in SPEC.labels]
     mixed = [[*texts[0][:20], *texts[1][:20]], [*texts[1][20:], *texts[0][20:]]]  # half of each is of the other label
-    kept, agreed = FromModel()._kept(summary, mixed, [20, 20])
+    read, agreed = _read(summary, mixed)
+    assert sorted(text for own in read for text in own) == sorted(text for own in mixed for text in own)
     assert agreed is not None
     assert 0.3 < agreed < 0.7
-    true = [np.mean([text in own for text in chosen]) for own, chosen in zip(texts, kept, strict=True)]
-    assert min(true) > 0.65
-    scores, _, _ = judged(summary, kept[0], summary.public.pool.space.points(kept[0]))  # type: ignore[union-attr]
-    gained = scores[:, 0] - scores[:, 1]
-    assert (np.diff(gained) <= 1e-9).all()  # the best come first
-    without = replace(summary, known={name: each for name, each in summary.known.items() if name != POINTS})
-    assert FromModel()._kept(without, mixed, [20, 5]) == ([mixed[0][:20], mixed[1][:5]], None)
+    assert min(np.mean([text in own for text in chosen]) for own, chosen in zip(texts, read, strict=True)) > 0.65
+    unknown = [["?!"], ["zzzz"]]  # without a word of the list a text keeps its label
+    assert _read(summary, unknown) == (unknown, 1.0)
+    alone = replace(summary, spec=replace(summary.spec, labels=(), names=(), points=False))
+    assert _read(alone, [["a train"]]) == ([["a train"]], None)
 
 
 def test_what_is_sent_to_a_process_holds_noisy_numbers_and_public_text_alone(fitted: FittedSteering) -> None:
@@ -270,13 +269,14 @@ def test_a_label_of_which_too_few_different_texts_were_written_is_named(
     )
 
     def said(*texts: int) -> str:
-        written = [[f"{label} {i}" for i in range(n)] for label, n in zip(SPEC.labels, texts, strict=True)]
-        monkeypatch.setattr(FromModel, "_written", lambda *_: written)
+        written = [[f"{label}{i}zz" for i in range(n)] for label, n in zip(SPEC.labels, texts, strict=True)]
+        monkeypatch.setattr(FromModel, "_written", lambda *_: (written, 0.0))
         found = SPEC.writer.write(summary, seeded(1))
         assert len(found.texts) == sum(texts)
         return " ".join(found.sentences)
 
     for few in ((20, 20), (20, 19)):
         assert "too few" not in said(*few)
-    assert "too few different texts were written. money: 20 wanted, 3 written." in said(20, 3)
-    assert "as their own label." in said(20, 20)
+    assert "too few different texts were written for it. money: 20 wanted, 3 written." in said(20, 3)
+    assert "read 100% of the written texts" in said(20, 20)
+    assert "Good for training, not for reading" not in said(20, 20)
