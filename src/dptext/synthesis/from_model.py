@@ -382,7 +382,7 @@ def _said(
     few = [(name, n, len(own)) for name, n, own in named if len(own) < n]
     if sum(n - made for _, n, made in few) > MIX / 2 * size:
         each = "; ".join(f"{name}: {n:,} wanted, {made:,} written" for name, n, made in few)
-        yield f"The released mix of labels is not the noisy one, as too few different texts were written for it. {each}."
+        yield f"The released mix of labels is not the noisy one: too few different texts were written for it. {each}."
     if agreed is not None:
         yield f"The noisy words read {agreed:.0%} of the written texts as the label they were written for."
     public = {_plain(text) for text in summary.public.pool.texts}
