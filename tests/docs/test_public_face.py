@@ -147,7 +147,8 @@ def test_every_command_and_option_has_help() -> None:
     group = typer.main.get_command(dptext_app())
     assert sorted(group.list_commands(None)) == [
         *("audit", "budget", "check", "compare", "demo", "demo-adept", "explain", "fit", "init", "keys", "mechanisms"),
-        *("papers", "privatize", "recommend", "report", "serve", "synthesize", "utility"),
+        *("papers", "privatize", "recommend", "report", "serve", "summarize", "summary", "synthesize", "utility"),
+        "write",
     ]
     audits = group.load("audit").list_commands(None)
     assert sorted(audits) == [
@@ -163,6 +164,7 @@ def test_every_command_and_option_has_help() -> None:
     ]
     budgets = group.load("budget").list_commands(None)
     assert sorted(budgets) == ["log", "open", "show", "upgrade", "verify"]
+    assert sorted(group.load("summary").list_commands(None)) == ["add", "show"]
     utilities = group.load("utility").list_commands(None)
     assert sorted(utilities) == ["balance", "classification", "corpus", "fidelity"]
     for command in every_command(group):

@@ -320,7 +320,7 @@ _DARKEST: Final = 0.6  # of the colour behind a number: the text on it stays rea
 
 
 def topics_page(found: Topics, said: Sequence[str]) -> str:
-    """Return an HTML page: sentences, then labels, words, topics and cells, numbers with intervals. Names are public."""
+    """Return an HTML page: sentences, then labels, words, topics and cells, with intervals. Names are public."""
     unit, parts, known = found.measure, [f"<p>{escape(line)}</p>" for line in said], found.estimates
     of = " with one of these labels" if found.labels else ""
     whole = _number(known.whole, 0).replace("<small>", " (").replace("</small>", ")")
