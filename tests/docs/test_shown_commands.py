@@ -51,7 +51,7 @@ SAID = {
     "docs/guides/budgets.md": ("its charge is in the ledger",),
     "docs/guides/measure-once.md": (
         "Topics, largest first:",
-        "written by builtin",
+        "texts to new.jsonl",
         "It cost nothing more.",
         "epsilon 1.46",
     ),
