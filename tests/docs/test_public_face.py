@@ -84,8 +84,8 @@ def test_the_decision_lists_the_names_that_stay() -> None:
     ids=["library", "laboratory"],
 )
 def test_each_kind_is_a_public_name_of_its_package(package: ModuleType, own: set[str], brought: bool) -> None:
-    """`dptext` gives the kinds of the laboratory, too, but lists only its own."""
-    kinds = {**SPECS, **SYNTHESES}
+    """`dptext` gives the kinds of the laboratory, too, but lists only its own. `dptext.summarize` makes a summary."""
+    own, kinds = own - {"summary"}, {**SPECS, **SYNTHESES}
     names = {kinds[kind].__name__: kinds[kind] for kind in own}
     assert len(names) == len(own) > 10
     assert names.keys() <= {*package.__all__}
@@ -147,7 +147,8 @@ def test_every_command_and_option_has_help() -> None:
     group = typer.main.get_command(dptext_app())
     assert sorted(group.list_commands(None)) == [
         *("audit", "budget", "check", "compare", "demo", "demo-adept", "explain", "fit", "init", "keys", "mechanisms"),
-        *("papers", "privatize", "recommend", "report", "serve", "synthesize", "utility"),
+        *("papers", "privatize", "recommend", "report", "serve", "summarize", "summary", "synthesize", "utility"),
+        "write",
     ]
     audits = group.load("audit").list_commands(None)
     assert sorted(audits) == [
@@ -163,6 +164,7 @@ def test_every_command_and_option_has_help() -> None:
     ]
     budgets = group.load("budget").list_commands(None)
     assert sorted(budgets) == ["log", "open", "show", "upgrade", "verify"]
+    assert sorted(group.load("summary").list_commands(None)) == ["add", "show"]
     utilities = group.load("utility").list_commands(None)
     assert sorted(utilities) == ["balance", "classification", "corpus", "fidelity"]
     for command in every_command(group):

@@ -31,9 +31,9 @@ class Prototypes(SynthesisSpec):
         Set first: labels, epsilon, about.
 
     Guarantee:
-        Every unit adds its point (length at most 1) in the row of its label, its count with weight 1/2, a number for
-        its nearest topic, and a number if it is unlike the pool. The parts are scaled to be one vector of length at
-        most 1. The sum has discrete Gaussian noise. Everything else reads the noisy sum and public text alone.
+        Every unit adds its point (length at most 1) in the row of its label, its count, a number for its nearest
+        topic, and a number if it is unlike the pool. Each takes a share of one vector of length at most 1. The sum has
+        discrete Gaussian noise. Everything else reads the noisy sum and public text alone.
 
     Attributes:
         dim: directions of the space; 0 chooses 64 to 256 by `about`, labels and noise. A small pool has fewer.

@@ -1,4 +1,4 @@
-"""The topic report: noisy numbers of units by label and topic, as data, in words, and as one HTML page.
+"""The report: noisy numbers of units by label, topic and word, as data, in sentences, and as one HTML page.
 
 The page needs no network and no JavaScript.
 """
@@ -306,28 +306,29 @@ _STYLE: Final = (
     "table{border-collapse:collapse;min-width:100%}td,th{padding:.25rem .5rem;text-align:left;vertical-align:top}"
     "th{font-weight:normal}thead th{font-weight:bold}tr+tr{border-top:1px solid #e4e4e4}"
     "caption{text-align:left;font-weight:bold;font-size:1.3rem;padding:1.2rem 0 .4rem}"
-    "td.n,th.n{text-align:right;white-space:nowrap}.n small{display:block;color:#444}.bar{width:30%}"
+    "td.n,th.n{text-align:right;white-space:nowrap}.n small{display:block;color:#444}.bar{width:40%}"
     "svg{display:block;width:100%;height:1.1rem}.example{color:#666;font-size:.85rem}"
-    "th[scope]{overflow-wrap:anywhere}.wide{overflow-x:auto;max-width:100%}"
+    "p,th[scope],td{overflow-wrap:anywhere}.words th[scope=row]{width:20%;min-width:6.5rem}"
+    ".wide{overflow-x:auto;max-width:100%}"
     ".wide th[scope=row]{position:sticky;left:0;background:#fff;min-width:9rem}"
     ".wide th.n{white-space:normal;overflow-wrap:normal;min-width:5rem}"
     "@media(max-width:40rem){.bar{display:none}.wide th[scope=row]{min-width:6.5rem;max-width:9rem}}"
 )
+_TITLE: Final = "Summary of a private corpus"
 _ADD_UP: Final = "Parts add up to their wholes but for rounding."
 _DARKEST: Final = 0.6  # of the colour behind a number: the text on it stays readable
 
 
 def topics_page(found: Topics, said: Sequence[str]) -> str:
-    """Return an HTML page: sentences, then labels, topics and cells, numbers with intervals. Names are public."""
+    """Return an HTML page: sentences, then labels, words, topics and cells, with intervals. Names are public."""
     unit, parts, known = found.measure, [f"<p>{escape(line)}</p>" for line in said], found.estimates
-    if found.labels or found.topics:
-        of = " with one of these labels" if found.labels else ""
-        whole = _number(known.whole, 0).replace("<small>", " (").replace("</small>", ")")
-        parts.append(f"<p>In all {whole} {unit}{of}.</p>")
+    of = " with one of these labels" if found.labels else ""
+    whole = _number(known.whole, 0).replace("<small>", " (").replace("</small>", ")")
+    parts.append(f"<p>In all {whole} {unit}{of}.</p>")
     if found.labels:
         parts.append(_table("Labels", "label", [escape(name) for name in found.shown], known.by_label, unit))
     if found.words is not None:
-        parts.append(_words(found.shown or ("all texts",), found.words))
+        parts.append(_words(found.shown or ("all texts",), found.words, unit))
     if found.topics:
         order = np.argsort(-known.by_topic.numbers, kind="stable").tolist()
         shown = []
@@ -339,8 +340,8 @@ def topics_page(found: Topics, said: Sequence[str]) -> str:
             parts.append(_cells(found, known.cells, order))
     note = f"{found.note} {_ADD_UP} Each interval holds the number without noise in 95%. Words and examples are public."
     head = "<!doctype html><html lang='en'><meta charset='utf-8'><meta name='viewport' content='width=device-width'>"
-    head += f"<title>What the corpus is about</title><style>{_STYLE}</style>"
-    return f"{head}<main><h1>What the corpus is about</h1>{''.join(parts)}<p>{note}</p></main></html>\n"
+    head += f"<title>{_TITLE}</title><style>{_STYLE}</style>"
+    return f"{head}<main><h1>{_TITLE}</h1>{''.join(parts)}<p>{note}</p></main></html>\n"
 
 
 def _number(known: Estimated, *place: int) -> str:
@@ -366,15 +367,16 @@ def _table(
     return f"<table><caption>{title}</caption>{''.join(lines)}</tbody></table>"
 
 
-def _words(labels: Sequence[str], found: LabelWords) -> str:
+def _words(labels: Sequence[str], found: LabelWords, unit: str) -> str:
     """Return a table of the words that each label has more often than public text, with noisy numbers."""
     title = "Words more frequent than in public text"
     lines = ["<thead><tr><th scope='col'>label</th><th scope='col'>words</th></tr></thead><tbody>"]
     for label, own in zip(labels, found.words, strict=True):
         shown = ", ".join(f"{escape(word)} ({max(0.0, n):,.0f})" for word, n, _ in own) or "none beyond the noise"
         lines.append(f"<tr><th scope='row'>{escape(label)}</th><td>{shown}</td></tr>")
-    note = f"<p>In brackets: units with the word among their marks, each within {found.margin:,.0f} at 95%.</p>"
-    return f"<table><caption>{title}</caption>{''.join(lines)}</tbody></table>{note}"
+    each = f"In brackets: {unit} for which the word counts, each within {found.margin:,.0f} at 95%."
+    note = f"<p>{each} Only a few words of a text count.</p>"
+    return f"<table class='words'><caption>{title}</caption>{''.join(lines)}</tbody></table>{note}"
 
 
 def _cells(found: Topics, known: Estimated, order: Sequence[int]) -> str:

@@ -6,7 +6,7 @@ discrete Gaussian in the same steps. No rounding error is left to be accounted f
 
 Let s be the coordinates of a vector that may be negative, and u the others. If units are replaced, a vector must have
 2 |s|^2 + |u|^2 <= `STEPS`^2. Then two vectors are at most sqrt(2) `STEPS` apart: |s - s'|^2 <= 2 |s|^2 + 2 |s'|^2, and
-|u - u'|^2 <= |u|^2 + |u'|^2 because <u, u'> >= 0. Decision 23 derives it.
+|u - u'|^2 <= |u|^2 + |u'|^2 because <u, u'> >= 0 (derivations, "One sum of blocks").
 """
 
 from __future__ import annotations
@@ -209,7 +209,8 @@ class PrivateSum:
 def clipped(steps: Integers, weights: Integers) -> Integers:
     """Return whole numbers `(n,)`, scaled by one factor to length `STEPS` if they are longer, rounded toward 0.
 
-    The length is the root of the sum of squares, each multiplied by its weight.
+    The length is the root of the sum of squares, each multiplied by its weight. One factor for all numbers keeps the
+    totals of blocks equal (derivations, "One sum of blocks").
     """
     squared = sum(weight * value * value for weight, value in zip(weights.tolist(), steps.tolist(), strict=True))
     if squared <= STEPS**2:

@@ -1,10 +1,12 @@
 """The page of a topic report: what stands in which cell, and that who hears it can tell."""
 
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 
 import numpy as np
 
-from dptext.synthesis.report import Topics, topics_page
+from dptext.synthesis.agreement import NORMAL, Known
+from dptext.synthesis.report import LabelWords, Topics, topics_page
 
 COUNTS = np.array([[10.0, 500.0, -4.0], [20.0, 7.0, 300.4]])
 TOPICS = tuple(((word, "and", "more", "words"), (f"<b>{word}</b> & so on",)) for word in ("pay", "pain", "trip"))
@@ -77,3 +79,37 @@ def test_wholes_are_the_sums_of_the_parts_that_are_shown() -> None:
     said = report.to_dict()["estimates"]
     assert abs(sum(said["by_label"]["numbers"]) - said["whole"]["numbers"][0]) < 0.01
     assert "In all 885" in shown
+
+
+def words() -> LabelWords:
+    """Words of two labels: two of the first are far beyond the noise, and none of the second."""
+    numbers = np.array([[90.0, 400.0, 7.0, 260.0], [11.0, -30.0, 12.0, 8.0]])
+    usual = np.array([[10.0, 20.0, 5.0, 250.0], [12.0, 10.0, 5.0, 9.0]])
+    return LabelWords.of(("pill", "<b>dose", "train", "please"), Known(numbers, 10.0), numbers - usual)
+
+
+def test_words_stand_by_label_those_first_that_exceed_public_text_most() -> None:
+    report = replace(Topics.of(("<health>", "money"), COUNTS[:, :1], 10.0, (), "document", None), words=words())
+    shown = tree(topics_page(report, []))
+    _, table = shown.iter("table")
+    assert table.findtext("caption") == "Words more frequent than in public text"
+    assert heads(table, "row") == ["<health>", "money"]
+    assert [td.text for td in table.iter("td")] == ["<b>dose (400), pill (90)", "none beyond the noise"]
+    assert any(f"each within {10 * NORMAL:.0f} at 95%" in (p.text or "") for p in shown.iter("p"))
+
+
+def test_words_of_a_corpus_without_labels_stand_beside_the_whole() -> None:
+    own = replace(words(), words=words().words[:1])
+    whole = replace(Topics.of((), np.array([[500.0]]), 10.0, (), "author", None), words=own)
+    shown = tree(topics_page(whole, []))
+    (table,) = shown.iter("table")
+    assert heads(table, "row") == ["all texts"]
+    lines = ["".join(p.itertext()) for p in shown.iter("p")]
+    assert lines[0] == "In all 500 (480 to 520) weight of authors."
+    assert lines[1].startswith("In brackets: weight of authors for which the word counts")
+
+
+def test_the_title_says_that_it_is_a_summary() -> None:
+    shown = topics_page(Topics.of((), np.array([[500.0]]), 10.0, (), "document", None), [])
+    assert "<title>Summary of a private corpus</title>" in shown
+    assert tree(shown).findtext("h1") == "Summary of a private corpus"
