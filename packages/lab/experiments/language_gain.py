@@ -18,8 +18,7 @@ import numpy as np
 from language import SEED, SPLITS, records
 
 from dptext.sampling.randomness import seeded
-from dptext.synthesis.from_model import Steered
-from dptext.synthesis.from_model import Steering as Steers
+from dptext.synthesis.from_model import Steered, WordTargets
 from dptext.synthesis.steering import Steering
 from dptext.synthesis.sums import Draws
 from dptext.synthesis.writer import Writer
@@ -75,7 +74,7 @@ def main() -> None:
         fitted = Steering(**spec, epsilon=min(epsilon, 1e4)).fit(public=shown, seed=SEED)
         source, found = seeded(0), []
         summary = fitted.measures.measure(corpus, Draws(source))
-        steered_by = Steered.of(Steers.of(summary, fitted.spec.writer))
+        steered_by = Steered.of(WordTargets.of(summary, fitted.spec.writer))
         writer = steered_by.writer
         for label, name in enumerate(labels):
             real = [writer.read(row["text"])[: split.tokens] for row in test if row["label"] == name]

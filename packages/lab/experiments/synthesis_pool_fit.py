@@ -20,7 +20,7 @@ from synthesis_splits import SPLITS
 from dptext.sampling.randomness import seeded
 from dptext.synthesis.blocks import COUNTS, UNLIKE
 from dptext.synthesis.report import CorpusFit
-from dptext.synthesis.space import UNLIKE as USUAL
+from dptext.synthesis.space import UNLIKE_SHARE
 from dptext.synthesis.sums import STEPS
 from dptext.synthesis.votes import TopicReport, topics_alone
 
@@ -47,7 +47,7 @@ def told(name: str) -> dict[str, Any]:
             odd, counts = known[UNLIKE], known[COUNTS]
             noisy = CorpusFit.of(
                 unlike + float(odd.numbers[0, 0]), odd.deviation, len(private) + float(counts.numbers[0, 0]),
-                counts.deviation, usual=USUAL, compared=fitted.pool.space.compared,
+                counts.deviation, usual=UNLIKE_SHARE, compared=fitted.pool.space.compared,
             )  # fmt: skip
             said += not noisy.fits
         found[str(epsilon)] = said

@@ -30,7 +30,7 @@ _BELOW_ONE: Final = 1 - 2.0**-30  # so that rounding makes no vector too long
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class SumBlock:
     """Cells `(rows, width)` of the vector, from the cell `start` on. `part` is the value of one of its numbers."""
 
     name: str
@@ -46,28 +46,28 @@ class Block:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class SumLayout:
     """The blocks of a vector, points first, and the largest number of marks of a text."""
 
-    blocks: tuple[Block, ...]
+    blocks: tuple[SumBlock, ...]
     marks: int
 
     @classmethod
     def of(
         cls, widths: Mapping[str, int], shares: Mapping[str, float], noise: Noise, *, rows: int, marks: int
-    ) -> Layout:
+    ) -> SumLayout:
         """Return the layout for blocks of these `widths` and `shares` of the squared length, by name.
 
         `rows` is the number of labels, or 1 without any. A text has at most `marks` marks. Shares add up to at most 1.
         """
-        blocks, start = list[Block](), 0
+        blocks, start = list[SumBlock](), 0
         for name in sorted(widths, key=(POINTS, COUNTS, TOPICS, WORDS, UNLIKE).index):
             each = 1 if name == UNLIKE else rows
             if name == POINTS:
                 part = math.sqrt(shares[name] / noise.sign_weight) * _BELOW_ONE
             else:
                 part = in_steps(math.sqrt(shares[name] / (marks if name == WORDS else 1)))
-            blocks.append(Block(name, start, each, widths[name], part))
+            blocks.append(SumBlock(name, start, each, widths[name], part))
             start += blocks[-1].size
         return cls(tuple(blocks), marks if WORDS in widths else 0)
 

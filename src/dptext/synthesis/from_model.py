@@ -114,7 +114,7 @@ class FromModel:
         progress, own, theirs = _Progress(drafted + whole, on_progress), _Likely(), _Likely()
         found: list[list[str]] = [[] for _ in numbers]
         processes = self.processes or os.cpu_count() or 1
-        with _desk(Steering.of(summary, self), processes if whole >= _PARALLEL else 1) as desk:
+        with _desk(WordTargets.of(summary, self), processes if whole >= _PARALLEL else 1) as desk:
             seeds = _seeds(len(labels), source)
             shifts = {}
             for label, (shift, likely, tokens) in desk.shifts(zip(labels, seeds, strict=True)):
@@ -134,7 +134,7 @@ class FromModel:
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Steering:
+class WordTargets:
     """What steers the model: noisy numbers and public text. It holds no open file, and can be sent to a process."""
 
     settings: FromModel
@@ -148,7 +148,7 @@ class Steering:
     tokens: int
 
     @classmethod
-    def of(cls, summary: Summary, settings: FromModel) -> Steering:
+    def of(cls, summary: Summary, settings: FromModel) -> WordTargets:
         """Return what steers the writer of this summary."""
         spec, public, counts, words = summary.spec, summary.public, summary.counts, summary.known[WORDS]
         assert public.lexicon is not None  # noqa: S101 (words were measured)
@@ -164,12 +164,12 @@ class Steering:
 class Steered:
     """A loaded model with its drafts, for one process."""
 
-    by: Steering
+    by: WordTargets
     writer: Writer
     spelled: Spellings = field(repr=False)
 
     @classmethod
-    def of(cls, by: Steering) -> Steered:
+    def of(cls, by: WordTargets) -> Steered:
         """Load the model. ConfigError, MissingExtraError: see `load_language_model` and `Writer.of`."""
         set_, model = by.settings, load_language_model(by.settings.model)
         examples = [Record(str(i), text, label) for i, (text, label) in enumerate(by.examples)]
@@ -293,7 +293,7 @@ class _Desks:
 
 
 @contextmanager
-def _desk(steering: Steering, processes: int) -> Iterator[_Desk | _Desks]:
+def _desk(steering: WordTargets, processes: int) -> Iterator[_Desk | _Desks]:
     if processes < 2:
         yield _Desk(Steered.of(steering))
         return
@@ -305,7 +305,7 @@ def _desk(steering: Steering, processes: int) -> Iterator[_Desk | _Desks]:
 _STEERED: list[Steered] = []  # of this process
 
 
-def _begin(steering: Steering) -> None:
+def _begin(steering: WordTargets) -> None:
     _STEERED[:] = [Steered.of(steering)]
 
 

@@ -6,17 +6,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dptext.synthesis.agreement import Known
-from dptext.synthesis.blocks import Layout
+from dptext.synthesis.blocks import SumLayout
 from dptext.synthesis.pool import TopicMap
 from dptext.synthesis.readings import Corpus, PublicReader, readings
 from dptext.synthesis.sums import Draws, Noise, PrivateSum
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Measure:
+class Measurement:
     """What is public of a measurement: the blocks, who reads texts, the topics, the labels, the unit, and the noise."""
 
-    layout: Layout
+    layout: SumLayout
     reader: PublicReader
     topics: TopicMap | None
     labels: Sequence[str]

@@ -32,7 +32,7 @@ _MOST_READ: Final = 4096  # the first words of a text, which are compared
 _ALIKE: Final = "Expected public texts that differ: give a pool of other texts."
 _ANCHORS: Final = 1000  # largest number of pool texts with which other texts are compared
 #: The share of a pool's own texts that count as unlike it.
-UNLIKE: Final = 0.1
+UNLIKE_SHARE: Final = 0.1
 LEAST_TEXTS: Final = 20
 MOST_WORDS: Final = 512
 
@@ -151,6 +151,6 @@ def fit_space(
         raise ConfigError(f"{_ALIKE} Almost all have the same vector.")
     near, n_anchors = features[order, : reading.dim], min(_ANCHORS, half)
     anchors, others = near[:n_anchors], near[half if encoder == "distilled" else n_anchors :]
-    least = float(np.quantile(nearest(others, anchors), UNLIKE))
+    least = float(np.quantile(nearest(others, anchors), UNLIKE_SHARE))
     middle = np.rint(mean @ directions / _STEP) * _STEP
     return PublicSpace(readers, directions, middle, anchors, least, len(others)), features

@@ -25,16 +25,15 @@ from dptext.privacy.events import Event, ZcdpEvent
 from dptext.privacy.guarantee import Unit
 from dptext.sampling.randomness import seeded
 from dptext.synthesis.agreement import Known
-from dptext.synthesis.blocks import COUNTS, POINTS, TOPICS, UNLIKE, WORDS, Layout
+from dptext.synthesis.blocks import COUNTS, POINTS, TOPICS, UNLIKE, WORDS, SumLayout
 from dptext.synthesis.labelling import prior_means
 from dptext.synthesis.lexicon import fit_lexicon, mark_rates
-from dptext.synthesis.measuring import Measure
+from dptext.synthesis.measuring import Measurement
 from dptext.synthesis.pool import PublicPool, fit_pool, pool_texts
 from dptext.synthesis.public import Public
 from dptext.synthesis.readings import Corpus
 from dptext.synthesis.report import CorpusFit, LabelWords, Topics
-from dptext.synthesis.space import UNLIKE as USUAL
-from dptext.synthesis.space import says_something
+from dptext.synthesis.space import UNLIKE_SHARE, says_something
 from dptext.synthesis.spec import CorpusSpec, Synthetic
 from dptext.synthesis.sums import Draws
 from dptext.synthesis.writer import Writer, examples_of
@@ -180,12 +179,12 @@ class SummarySpec(CorpusSpec):
         most, noise = _NOISY * (len(self.labels) - 1), scale * len(self.labels) / self.about
         return max((dim for dim in _DIMS if dim * noise**2 <= most), default=_DIMS[0])
 
-    def layout(self, *, dim: int, width: int, share: float = 1.0) -> Layout:
+    def layout(self, *, dim: int, width: int, share: float = 1.0) -> SumLayout:
         """Return the blocks for points of `dim` coordinates and a list of `width` words."""
         widths = {POINTS: dim, COUNTS: 1, TOPICS: self.topics, WORDS: width, UNLIKE: 1}
         measured = {name: widths[name] for name in self.blocks}
         rows = max(1, len(self.labels))
-        return Layout.of(measured, self.block_shares, self.noise(share), rows=rows, marks=self.marks)
+        return SumLayout.of(measured, self.block_shares, self.noise(share), rows=rows, marks=self.marks)
 
     def fit(self, *, public: Iterable[Record], seed: int | None = None) -> FittedSummary:
         """Read the pool. Labels of the pool serve as examples alone; a text that occurs twice counts once."""
@@ -316,13 +315,13 @@ class FittedSummary(Frozen):
         return self.public.digests
 
     def synthesize(self, corpus: Corpus, draws: Draws) -> Synthetic:
-        """Measure the corpus; no text leaves, and `data` is the summary as a file."""
+        """Measurement the corpus; no text leaves, and `data` is the summary as a file."""
         found = self.measure(corpus, draws)
         report = found.report
         return Synthetic((), (), report, report.sentences(), found.to_bytes())
 
     def rehearse(self, nothing: Corpus) -> None:
-        """Measure an empty corpus with fixed randomness."""
+        """Measurement an empty corpus with fixed randomness."""
         self.synthesize(nothing, Draws(seeded(0)))
 
     def measure(self, corpus: Corpus, draws: Draws, share: float = 1.0) -> Summary:
@@ -330,7 +329,7 @@ class FittedSummary(Frozen):
         spec, public = self.spec, self.public
         space, width = public.pool.space, 0 if public.lexicon is None else len(public.lexicon)
         layout = spec.layout(dim=0 if space is None else space.dim, width=width, share=share)
-        measure = Measure(
+        measure = Measurement(
             layout, public.reader, public.pool.topics, spec.labels, spec.unit == "author", spec.noise(share)
         )
         return Summary(spec, public, measure.of(corpus, draws))
@@ -372,10 +371,10 @@ class Summary:
         """The fit of the pool; None if texts have no points."""
         if UNLIKE not in self.known or self.public.pool.space is None:
             return None
-        unlike, counts = self.known[UNLIKE], self.counts
+        unlike, counts, compared = self.known[UNLIKE], self.counts, self.public.pool.space.compared
         return CorpusFit.of(
             float(unlike.numbers[0, 0]), unlike.deviation, float(counts.numbers.sum()),
-            counts.deviation * math.sqrt(len(counts.numbers)), usual=USUAL, compared=self.public.pool.space.compared,
+            counts.deviation * math.sqrt(len(counts.numbers)), usual=UNLIKE_SHARE, compared=compared,
         )  # fmt: skip
 
     @property

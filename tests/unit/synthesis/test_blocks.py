@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from dptext.privacy.guarantee import Relation
 from dptext.synthesis import blocks
-from dptext.synthesis.blocks import COUNTS, POINTS, TOPICS, UNLIKE, WORDS, Layout
+from dptext.synthesis.blocks import COUNTS, POINTS, TOPICS, UNLIKE, WORDS, SumLayout
 from dptext.synthesis.readings import Reading
 from dptext.synthesis.summary import SummarySpec
 from dptext.synthesis.sums import STEPS, Noise, PrivateSum
@@ -22,10 +22,10 @@ WIDTHS = {POINTS: DIM, COUNTS: 1, TOPICS: N_TOPICS, WORDS: WIDTH, UNLIKE: 1}
 RELATIONS = (Relation.ADD_OR_REMOVE_ONE, Relation.REPLACE_ONE)
 
 
-def layout_of(shares: dict[str, float], relation: Relation) -> Layout:
+def layout_of(shares: dict[str, float], relation: Relation) -> SumLayout:
     """The layout of the blocks that have a share."""
     widths = {name: WIDTHS[name] for name in shares}
-    return Layout.of(widths, shares, Noise(math.inf, relation), rows=ROWS, marks=MARKS)
+    return SumLayout.of(widths, shares, Noise(math.inf, relation), rows=ROWS, marks=MARKS)
 
 
 def topics(points: np.ndarray) -> np.ndarray:
@@ -47,7 +47,7 @@ def reading(seed: int, n: int) -> Reading:
     return Reading(rng.integers(0, ROWS, n), points, unlike, marks, [None] * n)
 
 
-def squares(layout: Layout, read: Reading, relation: Relation) -> list[int]:
+def squares(layout: SumLayout, read: Reading, relation: Relation) -> list[int]:
     """The weighted squared length of each vector in whole steps, as `PrivateSum` checks it."""
     cells, values = layout.vectors(read, topics)
     weights = np.where(cells < layout.signed, Noise(1.0, relation).sign_weight, 1)
@@ -122,7 +122,7 @@ def test_a_text_that_has_all_uses_its_whole_length(relation: Relation) -> None:
     assert STEPS**2 * 0.999 < squared <= STEPS**2
 
 
-def added(layout: Layout, relation: Relation, read: Reading) -> np.ndarray:
+def added(layout: SumLayout, relation: Relation, read: Reading) -> np.ndarray:
     """What `PrivateSum` takes of the vectors, in steps."""
     summed = PrivateSum(layout.cells, Noise(math.inf, relation), signed=layout.signed)
     summed.add(*layout.vectors(read, topics))
@@ -141,7 +141,7 @@ def require_all_counted(relation: Relation) -> None:
         np.testing.assert_allclose(counts, np.bincount(read.labels, minlength=ROWS), atol=1e-9)
 
 
-def twice(self: Layout, read: Reading, topic: Any) -> tuple[np.ndarray, np.ndarray]:
+def twice(self: SumLayout, read: Reading, topic: Any) -> tuple[np.ndarray, np.ndarray]:
     """Each mark also counts in the row of the next label, in a cell of its own."""
     cells, values = VECTORS(self, read, topic)
     words = next(block for block in self.blocks if block.name == WORDS)
@@ -151,11 +151,11 @@ def twice(self: Layout, read: Reading, topic: Any) -> tuple[np.ndarray, np.ndarr
     return np.concatenate([cells, np.where(own, other, free)], 1), np.concatenate([values, np.where(own, values, 0)], 1)
 
 
-VECTORS = Layout.vectors
-OF = Layout.of.__func__  # type: ignore[attr-defined]
+VECTORS = SumLayout.vectors
+OF = SumLayout.of.__func__  # type: ignore[attr-defined]
 
 
-def uncounted(cls: type[Layout], widths: Any, shares: Any, noise: Noise, **how: Any) -> Layout:
+def uncounted(cls: type[SumLayout], widths: Any, shares: Any, noise: Noise, **how: Any) -> SumLayout:
     """Topics take a part that no share has."""
     return OF(cls, widths, {**shares, TOPICS: 0.5}, noise, **how)
 
@@ -172,8 +172,8 @@ def test_no_text_is_left_out_for_being_longer_than_a_unit(relation: Relation) ->
 @pytest.mark.parametrize(
     ("where", "name", "wrong"),
     [
-        (Layout, "vectors", twice),
-        (Layout, "of", classmethod(uncounted)),
+        (SumLayout, "vectors", twice),
+        (SumLayout, "of", classmethod(uncounted)),
         (blocks, "in_steps", unweighted),
     ],
     ids=["a word counts twice", "a block that no share pays for", "parts that are too long"],

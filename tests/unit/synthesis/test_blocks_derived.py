@@ -11,7 +11,7 @@ from dptext.privacy import accounting
 from dptext.privacy.events import ZcdpEvent
 from dptext.privacy.guarantee import Relation
 from dptext.sampling.randomness import seeded
-from dptext.synthesis.blocks import COUNTS, POINTS, TOPICS, UNLIKE, WORDS, Layout
+from dptext.synthesis.blocks import COUNTS, POINTS, TOPICS, UNLIKE, WORDS, SumLayout
 from dptext.synthesis.prototypes import Prototypes
 from dptext.synthesis.steering import Steering
 from dptext.synthesis.summary import Summary, SummarySpec
@@ -25,13 +25,13 @@ SHARES = {COUNTS: 0.19, TOPICS: 0.4, WORDS: 0.4, UNLIKE: 0.01}
 N_TOPICS = 6
 
 
-def layout_of(relation: str) -> Layout:
+def layout_of(relation: str) -> SumLayout:
     """Counts, topics, words and the fit of the pool, for four labels."""
     widths = {COUNTS: 1, TOPICS: N_TOPICS, WORDS: 20, UNLIKE: 1}
-    return Layout.of(widths, SHARES, Noise(1.0, Relation(relation)), rows=len(LABELS), marks=5)
+    return SumLayout.of(widths, SHARES, Noise(1.0, Relation(relation)), rows=len(LABELS), marks=5)
 
 
-def author_of(layout: Layout, labels: np.ndarray, topics: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def author_of(layout: SumLayout, labels: np.ndarray, topics: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The steps that an author's texts add to counts and to topics, before they are clipped."""
     found = np.zeros(layout.size, np.int64)
     by_name = {block.name: block for block in layout.blocks}
@@ -41,7 +41,7 @@ def author_of(layout: Layout, labels: np.ndarray, topics: np.ndarray) -> tuple[n
     return found, whole
 
 
-def totals(layout: Layout, steps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def totals(layout: SumLayout, steps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Numbers by label: as counted, and as the sum over topics."""
     known = layout.known(steps / STEPS, 0.0)
     return known[COUNTS].numbers[:, 0], known[TOPICS].numbers.sum(axis=1)

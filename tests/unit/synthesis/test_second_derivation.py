@@ -20,7 +20,7 @@ import dptext as dp
 from dptext.privacy.guarantee import Relation
 from dptext.sampling.randomness import Randomness, seeded
 from dptext.synthesis import sums
-from dptext.synthesis.blocks import Layout
+from dptext.synthesis.blocks import SumLayout
 from dptext.synthesis.pool import PublicPool, TopicMap
 from dptext.synthesis.prototypes import FittedPrototypes, Prototypes
 from dptext.synthesis.public import Public
@@ -246,14 +246,14 @@ def test_the_search_finds_planted_faults(fault: str, monkeypatch: pytest.MonkeyP
     assert worst(made(*case), starts=3, tries=60) > 1
 
 
-def negative(self: Layout, read: Reading, topics: Callable[[np.ndarray], np.ndarray] | None) -> Any:
+def negative(self: SumLayout, read: Reading, topics: Callable[[np.ndarray], np.ndarray] | None) -> Any:
     """Vectors in which the topic of some texts counts less than nothing."""
     cells, values = VECTORS(self, read, topics)
     values[read.points[:, 0] < 0, 1] *= -1  # behind the count
     return cells, values
 
 
-VECTORS: Final = Layout.vectors
+VECTORS: Final = SumLayout.vectors
 
 
 def believing(self: PrivateSum, cells: np.ndarray, values: np.ndarray, authors: Any = None) -> None:
@@ -264,7 +264,7 @@ def believing(self: PrivateSum, cells: np.ndarray, values: np.ndarray, authors: 
 
 def test_a_negative_number_in_a_cell_of_one_sign_adds_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """The sum leaves out such a vector. The same search finds a sum that believes it."""
-    monkeypatch.setattr(Layout, "vectors", negative)
+    monkeypatch.setattr(SumLayout, "vectors", negative)
     case = ("topics", "document", "replace_one")
     assert worst(made(*case), starts=3, tries=60) <= 1
     monkeypatch.setattr(PrivateSum, "add", believing)

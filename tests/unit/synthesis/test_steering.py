@@ -18,8 +18,7 @@ from dptext.language.writing import Shifted, options_of
 from dptext.sampling.randomness import secure, seeded
 from dptext.sampling.weights import softmax
 from dptext.synthesis.blocks import COUNTS, WORDS
-from dptext.synthesis.from_model import FromModel, Spellings, Steered, _read
-from dptext.synthesis.from_model import Steering as Steers
+from dptext.synthesis.from_model import FromModel, Spellings, Steered, WordTargets, _read
 from dptext.synthesis.judging import believed
 from dptext.synthesis.readings import Corpus
 from dptext.synthesis.steering import FittedSteering, Steering
@@ -184,7 +183,7 @@ def test_writing_follows_the_private_words() -> None:
     summary = more.summary.fit(public=POOL).measure(corpus(records), Draws(seeded(5)))
     found = more.writer.write(summary, seeded(6))
     mine = [text for text, label in zip(found.texts, found.labels, strict=True) if label == "travel"]
-    steered = Steered.of(Steers.of(summary, more.writer))
+    steered = Steered.of(WordTargets.of(summary, more.writer))
     plain, *_ = steered.texts(0, 160, 1, np.zeros(steered.writer.model.size))
     assert len(mine) > 100
     assert np.mean(["9" in text for text in mine]) > 0.15 + np.mean(["9" in text for text in plain])
@@ -225,7 +224,7 @@ def test_what_is_written_leaves_under_the_label_that_its_words_have(fitted: Fitt
 
 def test_what_is_sent_to_a_process_holds_noisy_numbers_and_public_text_alone(fitted: FittedSteering) -> None:
     records = [Record(str(i), f"{CANARY} {CANARY}", label="travel", author=CANARY) for i in range(50)]
-    sent = pickle.dumps(Steers.of(fitted.measures.measure(corpus(records), Draws(secure())), SPEC.writer))
+    sent = pickle.dumps(WordTargets.of(fitted.measures.measure(corpus(records), Draws(secure())), SPEC.writer))
     assert CANARY.encode() not in sent
     again = pickle.loads(sent)  # noqa: S301  # what this test has made
     assert again.lexicon.words == fitted.measures.public.lexicon.words  # type: ignore[union-attr]
