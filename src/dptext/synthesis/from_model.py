@@ -41,6 +41,7 @@ _FEWEST: Final = 0.02  # a token keeps at least this part of its expected number
 _ROUNDS: Final = 3  # most rounds of writing, as texts can be repeats or not readable
 _AT_ONCE: Final = 128  # texts of a task
 _TIE: Final = 1e-6
+_TRUSTED: Final = 0.7  # share of texts whose words say their label, from which on words are believed
 _STRANGE: Final = 0.4  # nats a token, from which on texts read badly
 _PARALLEL: Final = 512  # texts from which on several processes write
 
@@ -56,8 +57,7 @@ class FromModel:
 
     Attributes:
         size: number of texts that leave.
-        factor: how many times as many are written. Each leaves under the label that its words have, while that label
-            wants more.
+        factor: how many times as many are written. Of each label as many leave as it wants.
         model: a language model, as `dptext.language.reading.load_language_model` takes it.
         tokens: largest number of tokens of a text; 0 takes that of the drafts.
         temperature: temperature of all choices of tokens.
@@ -357,10 +357,11 @@ def _parts(n: int) -> list[int]:
 
 
 def _read(summary: Summary, texts: Sequence[Sequence[str]]) -> tuple[list[list[str]], float | None]:
-    """Return the texts of each label as the noisy numbers of words read them, and the share that keep their label.
+    """Return the texts of each label, and the share whose words say the label that they were written for.
 
-    Without labels nothing is read again, and the share is None. Words read what was written by words better than class
-    means do, and better than the label that it was written for (decision 23).
+    If the words of most texts say their label, each text gets the label of its words: words read what was written by
+    words better than class means do, and better than the label that it was written for (decision 23). Where the words
+    of many texts say other labels, the words are noise, and texts keep their labels. Without labels the share is None.
     """
     flat = [(label, text) for label, own in enumerate(texts) for text in own]
     if not summary.spec.labels or not flat:
@@ -368,9 +369,10 @@ def _read(summary: Summary, texts: Sequence[Sequence[str]]) -> tuple[list[list[s
     scores, own = word_scores(summary, [text for _, text in flat]), np.array([label for label, _ in flat])
     scores[np.arange(len(own)), own] += _TIE  # a text without any listed word keeps its label
     found, read = scores.argmax(axis=1), [list[str]() for _ in texts]
-    for (_, text), label in zip(flat, found.tolist(), strict=True):
-        read[label].append(text)
-    return read, float((found == own).mean())
+    agreed = float((found == own).mean())
+    for (label, text), said in zip(flat, found.tolist(), strict=True):
+        read[said if agreed >= _TRUSTED else label].append(text)
+    return read, agreed
 
 
 def _said(
@@ -384,7 +386,8 @@ def _said(
         each = "; ".join(f"{name}: {n:,} wanted, {made:,} written" for name, n, made in few)
         yield f"The released mix of labels is not the noisy one: too few different texts were written for it. {each}."
     if agreed is not None:
-        yield f"The noisy words read {agreed:.0%} of the written texts as the label they were written for."
+        so = "each leaves under the label of its words" if agreed >= _TRUSTED else "texts keep that label"
+        yield f"The noisy words of {agreed:.0%} of the written texts say the label they were written for: {so}."
     public = {_plain(text) for text in summary.public.pool.texts}
     flat = [_plain(text) for own in kept for text in own]
     copies = sum(text in public for text in flat)
