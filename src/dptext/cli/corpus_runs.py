@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -89,13 +89,6 @@ def listed(text: str, option: str) -> list[str]:
     if not all(found):
         raise ConfigError(f"Expected {option} to be names with commas between them, or @FILE, found an empty name.")
     return found
-
-
-def merged(changes: Mapping[str, Json], said: Mapping[str, Json]) -> dict[str, Json]:
-    """Return the settings of --set and of options of their own. ConfigError: one is given both ways."""
-    if both := sorted(changes.keys() & said.keys()):
-        raise ConfigError(f"Expected {both[0]} once, found it as --{both[0]} and by --set: give the one you mean.")
-    return {**changes, **said}
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ from typing import Annotated, Any
 from typer import Argument
 
 from dptext.cli import options
-from dptext.cli.chosen import set_values
-from dptext.cli.corpus_runs import listed, merged
+from dptext.cli.chosen import merged, set_values
+from dptext.cli.corpus_runs import listed
 from dptext.cli.grouped import computes, leaves
 from dptext.cli.terminal import counted
 from dptext.errors import ConfigError

@@ -88,7 +88,7 @@ class Payment:
             self.ledger.settle(self.account, key, sha256)
         except LedgerError as error:
             raise LedgerError(
-                f"{error} The run is paid for, and what it drew is kept: --resume goes on with it."
+                f"{error} The run is paid for, and what it drew is kept: --resume publishes it."
             ) from None
 
     def left(self) -> str:
