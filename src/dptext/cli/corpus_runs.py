@@ -168,7 +168,7 @@ def release(
             raise ConfigError(f"Another run has begun beside {target} at this moment. Look at it, and try again.")
         if not state.files:
             with place.unpaid(payment, state):
-                kept = _Kept(place, state)
+                kept = _Running(place, state)
                 if (measured := place.summary(state)) is not None:
                     found = _finished(wanted, measured, payment, fields, randomness)
                 else:
@@ -183,7 +183,7 @@ def release(
 
 
 @dataclass(slots=True)
-class _Kept:
+class _Running:
     """The state of a run, which changes as soon as its summary is kept."""
 
     place: Unpublished
