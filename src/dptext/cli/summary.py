@@ -57,8 +57,9 @@ def _table(what: str, names: Sequence[str], known: Estimated, said: Sequence[str
     """Return a row for each name, largest number first: name, number, and as much of what is said as has room."""
     order = known.numbers.argsort(kind="stable")[::-1].tolist()
     shown = order if len(order) <= room else order[: room - 1]
-    width, numbers = min(_NAME, max(map(len, names))), [_number(known, i) for i in shown]
+    numbers = [_number(known, i) for i in shown]
     wide = max(map(len, numbers))
+    width = min(_NAME, _WIDTH - wide - 4, max(map(len, names)))
     rows = []
     for i, number in zip(shown, numbers, strict=True):
         row = f"  {shorten(names[i], width, placeholder='...'):<{width}}  {number:<{wide}}  "
