@@ -167,12 +167,14 @@ if __name__ == "__main__":
         kinds.usable()  # imports the class of each kind
     typer.main.get_command = functools.cache(typer.main.get_command)  # it takes longer than many commands
     top = typer.main.get_command(app)
-    for name in ("check", "explain", "fit", "init", "mechanisms", "privatize", "recommend", "report", "synthesize"):
+    whole = ("check", "explain", "fit", "init", "mechanisms", "privatize", "recommend", "report", "summarize")
+    for name in (*whole, "synthesize", "write"):
         top.load(name)
     below = {
         "audit": ("distinguish", "reconstruction", "sensitivity", "whitebox"),
         "budget": ("log", "open"),
         "keys": ("create", "list", "revoke", "rotate"),
+        "summary": ("add", "show"),
     }
     for group, names in below.items():
         for name in names:

@@ -37,7 +37,7 @@ from dptext.runs.apart import NO_POOL, Found, Pool
 from dptext.runs.plan import Plan
 from dptext.runs.private import Private, untold
 from dptext.runs.synthesized import Synthesized
-from dptext.runs.synthesizing import run
+from dptext.runs.synthesizing import OnMeasured, run
 from dptext.synthesis.readings import Corpus, PublicReader, Reading, readings
 from dptext.text.batches import Batch
 from dptext.text.reading import OnError
@@ -250,6 +250,7 @@ def synthesize_dataset(
     randomness: Randomness | None = None,
     settled: bool = True,
     public: Iterable[str] | None = None,
+    on_measured: OnMeasured | None = None,
 ) -> Synthesized:
     """Return a synthetic corpus, with its certificate, of a private corpus of many files.
 
@@ -263,6 +264,7 @@ def synthesize_dataset(
         randomness: `randomness.secure()` by default; seeded randomness voids the guarantee.
         settled: False leaves it to `Synthesized.settle` to settle the charge.
         public: texts that the private corpus must not consist of; None takes the texts of the pool.
+        on_measured: keeps the summary of a synthesis that measures one first; see `dptext.runs.synthesizing.run`.
 
     Errors as `dptext.synthesize`. DPTextError: workers died again and again, and nothing is released.
     """
@@ -279,7 +281,9 @@ def synthesize_dataset(
         options=options,
         engine=engine,
     )
-    return run(private, fitted, public=public, payment=payment, randomness=randomness, settled=settled)
+    return run(
+        private, fitted, public=public, payment=payment, randomness=randomness, settled=settled, on_measured=on_measured
+    )
 
 
 _NONCE: Final = bytes(12)  # each key encrypts one answer

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -12,10 +12,10 @@ from dptext.cli.app import config
 from dptext.cli.terminal import counted
 from dptext.embeddings import encoders
 from dptext.errors import ConfigError
-from dptext.mechanism import FitProgress, Learns, Mechanism, Spec, Traits, settings
+from dptext.mechanism import FitProgress, Learns, Mechanism, Spec, Traits, setting_fields, settings
 from dptext.registry import SPECS
 from dptext.runs.models import fit, load_model, model_spec
-from dptext.runs.specs import parse_setting, read_spec, spec_from_settings
+from dptext.runs.specs import parse_setting, read_toml, spec_from_settings
 from dptext.text.labels import relabelled
 from dptext.text.records import Record
 from dptext.types import Floats, Json
@@ -32,23 +32,27 @@ class SpecOptions:
     def __bool__(self) -> bool:
         return self.mechanism is not None or self.spec is not None or bool(self.assignments)
 
-    def chosen_spec(self, other: str = "") -> Spec:
+    def chosen_spec(self, other: str = "", *, epsilon: float | None = None) -> Spec:
         """Return the spec of --spec FILE, --mechanism with --set, or `dptext.toml`. --set changes single settings.
 
-        ConfigError: the options and the file name no mechanism, or the options name two. `other` is what the command
-        could have been given instead, for the message.
+        ConfigError: the options and the file name no mechanism, or the options name two, or an `epsilon` twice; or the
+        mechanism has no such setting. `other` is what the command could have been given instead, for the message.
         """
-        changes = set_values(self.assignments, "mechanism")
+        said = {} if epsilon is None else {"epsilon": epsilon}
+        changes = merged(set_values(self.assignments, "mechanism"), said)
         if self.mechanism is not None and self.spec is not None:
             raise ConfigError("Expected one of --mechanism NAME and --spec FILE.toml.")
         if self.spec is not None:
-            return read_spec(self.spec, changes)
+            written = read_toml(self.spec)
+            _check_epsilon(epsilon, written, self.spec)
+            return spec_from_settings({**written, **changes})
         written = config().mechanism if self.mechanism is None else {"kind": self.mechanism}
         if not written:
             raise ConfigError(
                 f"Expected one of --mechanism NAME, --spec FILE.toml{other and f', {other}'} and dptext.toml with a "
                 "mechanism (dptext init writes it). dptext recommend names one."
             )
+        _check_epsilon(epsilon, written)
         return spec_from_settings({**written, **changes})
 
 
@@ -59,13 +63,18 @@ class MechanismOptions(SpecOptions):
     def __bool__(self) -> bool:
         return self.model is not None or SpecOptions.__bool__(self)
 
-    def chosen(self) -> Choice:
-        """Return the mechanism of --mechanism with --set, of --spec, or of --model."""
+    def chosen(self, *, epsilon: float | None = None) -> Choice:
+        """Return the mechanism of --mechanism with --set, of --spec, or of --model. `epsilon` is that of --epsilon."""
         if self.model is None:
             given = config().model
-            if not self and given is not None and given.is_dir():
+            if not self and epsilon is None and given is not None and given.is_dir():
                 return Choice(_as_written(given), given)
-            return Choice(self.chosen_spec("--model MODEL (what dptext fit wrote)"))
+            return Choice(self.chosen_spec("--model MODEL (what dptext fit wrote)", epsilon=epsilon))
+        if epsilon is not None:
+            raise ConfigError(
+                "Expected no --epsilon with --model: a model was fitted with its epsilon. Fit another with dptext fit "
+                "--epsilon N --out MODEL."
+            )
         if SpecOptions.__bool__(self):
             raise ConfigError(
                 "Expected one of --mechanism NAME, --spec FILE.toml and --model MODEL. A model has its settings "
@@ -88,6 +97,32 @@ def _as_written(model: Path) -> Spec:
             f"Remove that folder and run dptext fit again, or name the model: --model {model}."
         )
     return found
+
+
+def merged(changes: Mapping[str, Json], said: Mapping[str, Json]) -> dict[str, Json]:
+    """Return the settings of --set and of options of their own. ConfigError: one is given both ways."""
+    if both := sorted(changes.keys() & said.keys()):
+        raise ConfigError(f"Expected {both[0]} once, found it as --{both[0]} and by --set: give the one you mean.")
+    return {**changes, **said}
+
+
+def _check_epsilon(epsilon: float | None, written: Mapping[str, Json], file: Path | None = None) -> None:
+    """Raise ConfigError if the mechanism has no setting `epsilon`, or --spec FILE gives it another value."""
+    if epsilon is None:
+        return
+    cls = SPECS.get(str(written.get("kind")))
+    known = [] if cls is None else [each.name for each in setting_fields(cls)]
+    if cls is not None and "epsilon" not in known:
+        raise ConfigError(
+            f"Expected no --epsilon: {written['kind']} has no such setting. Its settings are {', '.join(known)}: "
+            f"dptext mechanisms {written['kind']} explains them, --set NAME=VALUE changes them. dptext recommend "
+            f"--epsilon {epsilon:g} names mechanisms that have an epsilon."
+        )
+    if file is not None and written.get("epsilon", epsilon) != epsilon:
+        raise ConfigError(
+            f"Expected epsilon once, found --epsilon {epsilon:g} and epsilon = {written['epsilon']} in {file}: leave "
+            f"one out, or replace the one in the file by --set epsilon={epsilon:g}."
+        )
 
 
 def set_values(assignments: list[str] | None, of: str) -> dict[str, Json]:

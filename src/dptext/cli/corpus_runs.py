@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -19,21 +20,22 @@ from dptext.errors import ConfigError
 from dptext.mechanism import settings
 from dptext.privacy.guarantee import Guarantee
 from dptext.runs.apart import refuse_same
-from dptext.runs.certificate import Certificate, certificate_path
+from dptext.runs.certificate import Certificate, certificate_path, stream_mark
 from dptext.runs.plan import Plan
 from dptext.runs.private import Private
 from dptext.runs.states import CorpusState, settings_digest
 from dptext.runs.streaming import guarantees
-from dptext.runs.synthesized import REPORT_SUFFIXES, file_columns, paths_of
-from dptext.runs.synthesizing import run
+from dptext.runs.synthesized import REPORT_SUFFIXES, Synthesized, file_columns, paths_of
+from dptext.runs.synthesizing import finished, run
 from dptext.runs.unpublished import Unpublished
-from dptext.sampling.randomness import secure, seeded
+from dptext.sampling.randomness import Randomness, secure, seeded
 from dptext.synthesis.report import HARDLY_MORE_THAN_NOISE
 from dptext.synthesis.spec import CorpusSpec, Fitted
 from dptext.text.records import Fields, Record, records_digest
 from dptext.types import Json
 
 if TYPE_CHECKING:  # the ledger is loaded only if it is used
+    from dptext.batch.engines import Workers
     from dptext.runs.payment import Due, Payment
 
 
@@ -87,13 +89,6 @@ def listed(text: str, option: str) -> list[str]:
     if not all(found):
         raise ConfigError(f"Expected {option} to be names with commas between them, or @FILE, found an empty name.")
     return found
-
-
-def merged(changes: Mapping[str, Json], said: Mapping[str, Json]) -> dict[str, Json]:
-    """Return the settings of --set and of options of their own. ConfigError: one is given both ways."""
-    if both := sorted(changes.keys() & said.keys()):
-        raise ConfigError(f"Expected {both[0]} once, found it as --{both[0]} and by --set: give the one you mean.")
-    return {**changes, **said}
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,26 +161,64 @@ def release(
             _say_of_the_pool(wanted, len(pool))
         own = {"public": records_digest(pool)} if fitted is None else dict(fitted.digests)
         digest = settings_digest(wanted, own, plan, randomness, payment, source=source)
-    with place.held(), advising(lambda: _left_there(place)):
+    with place.held(), _advising(place):
         state = place.begun(digest, payment, resume=ending.resume)
         payment = said_key(payment and replace(payment, key=state.charge_key))
-        if drawn is not None and not state.files:
+        if drawn is not None and not (state.files or state.summary):
             raise ConfigError(f"Another run has begun beside {target} at this moment. Look at it, and try again.")
         if not state.files:
             with place.unpaid(payment, state):
-                ready = fitted or wanted.fit(public=pool, seed=ending.seed)
-                say("Summing up the private corpus. No progress is shown, because it would reveal the corpus' size.")
-                paid: dict[str, Any] = {"payment": payment, "randomness": randomness, "settled": False}
-                if pool:
-                    paid["public"] = [record.text for record in pool]
-                if dataset:
-                    found = synthesize_dataset(source, ready, plan=plan, workers=reading.who.made(), **paid)
+                kept = _Running(place, state)
+                if (measured := place.summary(state)) is not None:
+                    found = _finished(wanted, measured, payment, fields, randomness)
                 else:
-                    found = run(private, ready, **paid)
-                state = place.keep(found, state)
+                    ready = fitted or wanted.fit(public=pool, seed=ending.seed)
+                    paid = {"payment": payment, "randomness": randomness, "on_measured": kept.measured}
+                    workers = reading.who.made() if dataset else None
+                    found = _drawn(source if dataset else private, ready, pool, plan, workers, **paid)
+                state = place.keep(found, kept.state)
         with finishing():
             certificate = place.publish(state, payment)
-    _say_what_was_made(target, state, certificate, promised, payment, as_json=ending.as_json)
+    _say_what_was_made(target, state, certificate, payment, as_json=ending.as_json)
+
+
+@dataclass(slots=True)
+class _Running:
+    """The state of a run, which changes as soon as its summary is kept."""
+
+    place: Unpublished
+    state: CorpusState
+
+    def measured(self, data: bytes, certificate: Certificate) -> None:
+        """Keep a summary before anything is written from it."""
+        self.state = self.place.measured(self.state, data, certificate)
+
+
+def _drawn(
+    private: Private | str, ready: Fitted, pool: Sequence[Record], plan: Plan, workers: Workers | None, **paid: Any
+) -> Synthesized:
+    """Sum up a corpus, or the place of one of many files, and write; the caller settles the charge."""
+    say("Summing up the private corpus. No progress is shown, because it would reveal the corpus' size.")
+    if pool:
+        paid["public"] = [record.text for record in pool]
+    if isinstance(private, str):
+        return synthesize_dataset(private, ready, plan=plan, workers=workers, settled=False, **paid)
+    return run(private, ready, settled=False, **paid)
+
+
+def _finished(
+    wanted: CorpusSpec,
+    measured: tuple[bytes, Certificate],
+    payment: Payment | None,
+    fields: Fields,
+    randomness: Randomness,
+) -> Synthesized:
+    """Write from the summary that a run kept before it died: nothing is read, drawn or charged."""
+    data, certificate = measured
+    say("The noisy numbers of the unfinished run are there: nothing private is read, and no noise is drawn.")
+    if payment is not None and certificate.charged is not None:
+        payment.settle(payment.charge_key(), stream_mark(certificate.charged.stream or ""))
+    return finished(wanted, data, certificate, fields=fields, randomness=randomness)
 
 
 def _say_what_would_be(wanted: CorpusSpec, promised: Guarantee, due: Due | None) -> None:
@@ -238,7 +271,6 @@ def _say_what_was_made(
     target: Path,
     state: CorpusState,
     certificate: Certificate,
-    promised: Guarantee,
     payment: Payment | None,
     *,
     as_json: bool,
@@ -248,7 +280,7 @@ def _say_what_was_made(
         report = json.loads(target.with_name(target.name + REPORT_SUFFIXES[0]).read_bytes())
         print(json.dumps({**told, "report": report}, indent=2))
         return
-    print("\n".join([promised.sentence(), *state.sentences, "", certificate.explain()]))
+    print("\n".join([certificate.guarantees[-1].sentence(), *state.sentences, "", certificate.explain()]))
     if payment is not None:
         print(f"\n{payment.left()}")
     print(f"\nWritten: {target}, {certificate_path(target).name} and {target.name}{REPORT_SUFFIXES[1]}.")
@@ -270,10 +302,27 @@ def _say_of_the_pool(wanted: CorpusSpec, n_texts: int) -> None:
     say(f"Reading the pool of {n_texts:,} public texts.{less}")
 
 
+@contextlib.contextmanager
+def _advising(place: Unpublished) -> Iterator[None]:
+    """Say how to go on, of a run that is stopped, and of one that fails after its summary is kept."""
+    with advising(lambda: _left_there(place)):
+        try:
+            yield
+        except Exception:
+            there = place.load()
+            if there is not None and there.summary:
+                say(_left_there(place))
+            raise
+
+
 def _left_there(place: Unpublished) -> str:
     state = place.load()
     if state is None:
         return "Nothing was charged or written."
-    done = "The corpus lies whole and unpublished" if state.files else "Nothing is drawn: an unfinished run lies"
+    done = "Nothing is drawn: an unfinished run lies"
+    if state.summary:
+        done = "The noisy numbers are drawn and kept, and nothing is published: an unfinished run lies"
+    if state.files:
+        done = "The corpus lies whole and unpublished"
     charge = " What was charged stays charged: --resume finds the charge." if state.charge_key else ""
     return f"{done} beside {place.target}: --resume goes on, --force begins anew.{charge}"

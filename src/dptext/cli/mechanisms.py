@@ -177,6 +177,7 @@ def fit(
     *,
     target: Annotated[Path, options.output_folder_option("--out", metavar="MODEL", help="New folder of the model.")],
     named: SpecOptions,
+    epsilon: options.EpsilonOption = None,
     public: options.PublicOption = None,
     private: Annotated[
         Path | None, options.file_option(help="Private records, for a mechanism that trains on them.")
@@ -193,7 +194,7 @@ def fit(
     seed: Annotated[int | None, runs(help="Seed of the training. The seed is public.")] = None,
     as_json: options.JsonOption = False,
 ) -> None:
-    wanted = named.chosen_spec()
+    wanted = named.chosen_spec(epsilon=epsilon)
     seed = options.seed_of(seed)
     if not wanted.traits.learns_labels:
         check_label_field(wanted, label_field, needed=wanted.traits.releases_labels)

@@ -106,6 +106,9 @@ MechanismOption = Annotated[
 SetOption = Annotated[
     list[str] | None, promises("--set", "-s", metavar="KEY=VALUE", help="A setting of the mechanism. Repeatable.")
 ]
+EpsilonOption = Annotated[
+    float | None, promises("--epsilon", help="Epsilon of the mechanism, as --set epsilon=N. `dptext mechanisms NAME`.")
+]
 SpecOption = Annotated[
     Path | None,
     promises("--spec", parser=file_path, metavar="FILE", help="TOML file with the settings, `kind` among them."),

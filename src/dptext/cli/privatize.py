@@ -112,6 +112,7 @@ def privatize(
     label_field: options.LabelFieldOption = None,
     author_field: options.AuthorFieldOption = None,
     wanted: MechanismOptions,
+    epsilon: options.EpsilonOption = None,
     delta: options.DeltaOption = 0.0,
     max_per_author: Annotated[
         int | None, promises(metavar="N", help="Refuse a run in which one author has more than N records.")
@@ -156,7 +157,7 @@ def privatize(
     as_json: options.JsonOption = False,
     many: Many,
 ) -> None:
-    choice = wanted.chosen()
+    choice = wanted.chosen(epsilon=epsilon)
     if force and resume:
         raise ConfigError("Expected one of --force (begin anew) and --resume (go on).")
     plan = Plan(

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 from typer import Argument
 
 from dptext.cli import options
-from dptext.cli.chosen import set_values
-from dptext.cli.corpus_runs import Ending, Promised, Reading, listed, merged, release
+from dptext.cli.chosen import merged, set_values
+from dptext.cli.corpus_runs import Ending, Promised, Reading, listed, release
 from dptext.cli.grouped import promises
 from dptext.cli.many import Who
 from dptext.cli.paying import Paying

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
+from textwrap import shorten, wrap
 from typing import Annotated, Final
 
 from typer import Argument
@@ -12,51 +14,62 @@ from dptext.cli import options
 from dptext.cli.grouped import promises
 from dptext.cli.write import WHERE
 from dptext.errors import ConfigError
+from dptext.runs import summarizing
 from dptext.runs.certificate import certificate_path
-from dptext.runs.summarizing import add as sum_of
-from dptext.runs.summarizing import read_summary
 from dptext.runs.synthesized import paths_of
 from dptext.synthesis.agreement import Estimated
 from dptext.synthesis.report import Topics
 from dptext.text.files import Target, refuse_inputs
 
-_ROWS: Final = 10  # of a table
-_WORDS: Final = 6  # of a label
+_WIDTH: Final = 80  # columns of a screen
+_HEIGHT: Final = 23  # lines of a screen above the next prompt
+_FEWEST: Final = 3  # rows of a table, however long the warnings are
+_NAME: Final = 40  # columns of a name at most
 
 
 def show(summary: WHERE, *, as_json: options.JsonOption = False) -> None:
-    found, certificate, _ = read_summary(summary)
+    found, certificate, _ = summarizing.read_summary(summary)
     report = found.report
     if as_json:
         print(json.dumps({**json.loads(certificate.to_json()), "report": report.to_dict()}, indent=2))
         return
-    print(certificate.guarantees[-1].sentence())
-    for line in report.warnings:
-        print(line)
-    print("\n".join(_lines(report)))
+    said = [*_wrapped(certificate.guarantees[-1].sentence(), *report.warnings), ""]
+    print("\n".join([*said, *_lines(report, _HEIGHT - len(said))]))
 
 
-def _lines(report: Topics) -> list[str]:
-    """Return the lines of a screen: labels with their words, then the largest topics, with intervals."""
+def _lines(report: Topics, room: int) -> list[str]:
+    """Return lines for a screen with this room: labels with their words, then topics, each largest first."""
     known, unit = report.estimates, report.measure
-    lines = [f"\nIn all {_number(known.whole, 0)} {unit}; intervals hold the number without noise in 95%."]
-    names = report.shown or ("all texts",)
-    words = report.words.words if report.words is not None else ((),) * len(names)
+    lines = _wrapped(f"In all {_number(known.whole, 0)} {unit}; the intervals hold in 95%.")
+    names, words = list(report.shown or ("all texts",)), report.words
     topics = [", ".join(each[:4]) for each, _ in report.topics]
-    width = min(40, max(map(len, [*names, *topics])))
-    order = known.by_label.numbers.argsort(kind="stable")[::-1].tolist() if report.labels else [0]
-    for i in order[:_ROWS]:
-        number = _number(known.by_label, i) if report.labels else ""
-        said = ", ".join(word for word, *_ in words[i][:_WORDS])
-        lines.append(f"  {names[i][:width]:<{width}}  {number:<22}  {said}".rstrip())
-    lines += [f"  and {len(order) - _ROWS} more labels"] * (len(order) > _ROWS)
-    if report.topics:
-        lines.append("Topics, largest first:")
-        order = known.by_topic.numbers.argsort(kind="stable")[::-1].tolist()
-        for i in order[:_ROWS]:
-            lines.append(f"  {topics[i][:width]:<{width}}  {_number(known.by_topic, i)}")
-        lines += [f"  and {len(order) - _ROWS} more topics"] * (len(order) > _ROWS)
+    room -= len(lines) + bool(topics)
+    kept = max(_FEWEST, room // 2, room - len(topics))  # rows of the labels
+    said = [""] * len(names) if words is None else [", ".join(word for word, *_ in own) for own in words.words]
+    lines += _table("labels", names, known.by_label if report.labels else known.whole, said, kept)
+    if topics:
+        left = max(_FEWEST, room - min(kept, len(names)))
+        lines += ["Topics, largest first:", *_table("topics", topics, known.by_topic, [""] * len(topics), left)]
     return lines
+
+
+def _table(what: str, names: Sequence[str], known: Estimated, said: Sequence[str], room: int) -> list[str]:
+    """Return a row for each name, largest number first: name, number, and as much of what is said as has room."""
+    order = known.numbers.argsort(kind="stable")[::-1].tolist()
+    shown = order if len(order) <= room else order[: room - 1]
+    numbers = [_number(known, i) for i in shown]
+    wide = max(map(len, numbers))
+    width = min(_NAME, _WIDTH - wide - 4, max(map(len, names)))
+    rows = []
+    for i, number in zip(shown, numbers, strict=True):
+        row = f"  {shorten(names[i], width, placeholder='...'):<{width}}  {number:<{wide}}  "
+        rows.append((row + shorten(said[i], max(1, _WIDTH - len(row)), placeholder="")).rstrip(" ,"))
+    left = len(order) - len(shown)
+    return rows + [f"  and {left:,} more {what}: see --json, or the page"] * bool(left)
+
+
+def _wrapped(*said: str) -> list[str]:
+    return [line for each in said for line in wrap(each, _WIDTH)]
 
 
 def _number(known: Estimated, i: int) -> str:
@@ -82,7 +95,7 @@ def add(
     for path in paths_of(target):
         refuse_inputs(path, read)
         Target(path, force, tuple(read), private=False).check()
-    found = sum_of(*inputs, disjoint=disjoint)
+    found = summarizing.add(*inputs, disjoint=disjoint)
     certificate = found.write(target, force=force)
     print("\n".join([found.guarantees[-1].sentence(), *found.sentences, "", certificate.explain()]))
     print(f"\nWritten: {target} and {certificate_path(target).name}. It cost nothing more.")

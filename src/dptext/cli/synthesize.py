@@ -8,8 +8,8 @@ from typing import Annotated
 from typer import Argument
 
 from dptext.cli import options
-from dptext.cli.chosen import set_values
-from dptext.cli.corpus_runs import Ending, Promised, Reading, merged, release
+from dptext.cli.chosen import merged, set_values
+from dptext.cli.corpus_runs import Ending, Promised, Reading, release
 from dptext.cli.grouped import promises
 from dptext.cli.many import Who
 from dptext.cli.paying import Paying

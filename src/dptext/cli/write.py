@@ -10,14 +10,13 @@ from typing import Annotated, Any
 from typer import Argument
 
 from dptext.cli import options
-from dptext.cli.chosen import set_values
-from dptext.cli.corpus_runs import listed, merged
+from dptext.cli.chosen import merged, set_values
+from dptext.cli.corpus_runs import listed
 from dptext.cli.grouped import computes, leaves
 from dptext.cli.terminal import counted
 from dptext.errors import ConfigError
+from dptext.runs import summarizing
 from dptext.runs.certificate import certificate_path
-from dptext.runs.summarizing import read_summary
-from dptext.runs.summarizing import write as written_from
 from dptext.runs.synthesized import REPORT_SUFFIXES, paths_of, text_columns
 from dptext.text.files import Target, refuse_inputs
 from dptext.text.records import TEXT_FIELD, Fields
@@ -65,12 +64,12 @@ def write(
     for path in paths_of(target):
         refuse_inputs(path, inputs)
         Target(path, force, inputs, private=False).check()
-    found, _, _ = read_summary(summary)
+    found, _, _ = summarizing.read_summary(summary)
     text_columns(target, None, found.spec.labels, fields)
     settings: dict[str, Any] = merged(set_values(assignments, "writer"), {"size": size} if size else {})
     shares = _mix(mix)
     with counted("writing", "texts") as tell:
-        made = written_from(
+        made = summarizing.write(
             summary, writer=writer, mix=shares, text=text_field, label=label_field, seed=seed, on_progress=tell,
             **settings,
         )  # fmt: skip

@@ -87,7 +87,9 @@ class Payment:
         try:
             self.ledger.settle(self.account, key, sha256)
         except LedgerError as error:
-            raise LedgerError(f"{error} The run is paid for and its output is whole: --resume publishes it.") from None
+            raise LedgerError(
+                f"{error} The run is paid for, and what it drew is kept: --resume publishes it."
+            ) from None
 
     def left(self) -> str:
         """Return the balance of the account in words. An unreadable ledger raises no error, as the run is paid for."""

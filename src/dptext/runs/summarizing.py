@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from dptext.errors import ConfigError, DataError
-from dptext.runs.certificate import Certificate, certificate_path
+from dptext.runs.certificate import READING, Certificate, certificate_path
 from dptext.runs.results import IN_MEMORY
 from dptext.runs.statements import stated
 from dptext.runs.synthesized import Synthesized
@@ -227,14 +227,15 @@ def add(first: str | PathLike[str], *others: str | PathLike[str], disjoint: bool
     if not others:
         raise ConfigError("Expected at least two summaries to add, found one.")
     whole, certificate, _ = read_summary(first)
+    certificates = [certificate]
     for each in others:
         more, other, _ = read_summary(each)
-        if other.randomness != "secure":
-            certificate = replace(certificate, randomness=other.randomness)
+        certificates.append(other)
         whole = whole.plus(more, disjoint=disjoint)
     fitted, data, report = FittedSummary(whole.spec, whole.public), whole.to_bytes(), whole.report
-    source = secure() if certificate.randomness == "secure" else seeded(0)
-    statement = stated(fitted, randomness=source)
+    source = secure() if all(each.randomness == "secure" for each in certificates) else seeded(0)
+    read = [name for name in READING if any(name in each.reading for each in certificates)]
+    statement = stated(fitted, randomness=source, reading=read)
     named = statement.certificate(IN_MEMORY, hashlib.sha256(data).hexdigest(), 0, charged=None, fields={})
     inputs = tuple(Path(each) for path in (first, *others) for each in (path, certificate_path(Path(path))))
     return Synthesized((), report, report.sentences(), named, "", inputs, None, data)

@@ -111,9 +111,11 @@ class Synthesized:
         return Summary.of_bytes(self.data)
 
     def to_dict(self) -> dict[str, list[str | None]]:
-        """Return the columns of ids, texts and labels as lists by name, for a data frame."""
+        """Return the columns of ids, texts and, with labels, labels as lists by name, for a data frame."""
         own = self.fields
-        names = {own.id or "id": "id", own.text: "output", own.label or "label": "label"}
+        names = {own.id or "id": "id", own.text: "output"}
+        if any(each.label is not None for each in self.releases):
+            names[own.label or "label"] = "label"
         return {name: [getattr(each, its) for each in self.releases] for name, its in names.items()}
 
     def to_pandas(self) -> Any:

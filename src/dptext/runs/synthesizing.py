@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from os import PathLike
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 from dptext.errors import BrokenFileError, ConfigError, DataError
 from dptext.privacy.guarantee import Unit
 from dptext.runs.apart import Pool, refuse_same
-from dptext.runs.certificate import READING, Charged, stream_mark
+from dptext.runs.certificate import READING, Certificate, Charged, stream_mark
 from dptext.runs.private import Private
 from dptext.runs.results import IN_MEMORY
 from dptext.runs.specs import synthesis_from_settings
@@ -26,7 +26,8 @@ from dptext.runs.statements import Statement, stated
 from dptext.runs.synthesized import Synthesized
 from dptext.sampling.randomness import Randomness, secure
 from dptext.synthesis.pool import OnPool
-from dptext.synthesis.spec import Fitted
+from dptext.synthesis.spec import CorpusSpec, Fitted, Synthetic
+from dptext.synthesis.summary import Summary, WritesFromSummary, measured_first
 from dptext.synthesis.sums import Draws
 from dptext.text.columns import Columns
 from dptext.text.formats import Format
@@ -39,6 +40,8 @@ from dptext.types import Json
 if TYPE_CHECKING:  # the ledger is loaded by those who use one
     from dptext.runs.payment import Due, Payment
 
+#: Called with a summary as bytes, and its certificate, before anything is written from it.
+OnMeasured = Callable[[bytes, Certificate], None]
 _SEVERAL: Final = (
     "A subject has several records, so nothing is released: where unit='document' a subject is one record, which is "
     "charged once. Name documents, or take unit='author'."
@@ -106,11 +109,16 @@ def run(
     randomness: Randomness | None = None,
     delta: float = 0.0,
     settled: bool = True,
+    on_measured: OnMeasured | None = None,
 ) -> Synthesized:
     """Charge, sum up, add noise, settle; see `synthesize`. With settled=False the caller settles before it shows texts.
 
     Errors that need no private text come first, then errors from reading the corpus, then the charge. The corpus is
     compared with the texts of `public`; None compares with the pool, if texts of a pool leave.
+
+    `on_measured` keeps the summary of a synthesis that measures one summary first, and then writes from it. The charge
+    is settled as soon as the summary is kept, so that no other numbers are ever drawn under it. If the writing dies,
+    `finished` goes on from the summary that was kept.
     """
     spec, randomness, fields = fitted.spec, randomness or secure(), private.fields
     if spec.labels and fields.label is None and not private.of_records:
@@ -133,34 +141,58 @@ def run(
     if public is None:
         public = fitted.pool.texts if isinstance(fitted, OnPool) else ()
     private = private.kept(Pool.of(public))
-    charged, left, key = None, "", ""
+    charged, left, key, settle = None, "", "", None
     if due is not None and payment is not None:
-        key = payment.charge_key()
+        key, stream = payment.charge_key(), secrets.token_hex(32)
         charged, left = _charge(statement, due, key, private), payment.left()
+        if charged is not None:
+            charged, settle = replace(charged, stream=stream), partial(due.settle, key, stream_mark(stream))
+    certified = partial(statement.certificate, IN_MEMORY, charged=charged, fields={})
+    first = None if on_measured is None else measured_first(fitted)
     try:
-        found = fitted.synthesize(private.corpus, Draws(randomness))
+        if on_measured is None or first is None:
+            found = fitted.synthesize(private.corpus, Draws(randomness))
+        else:
+            summary = first[0].measure(private.corpus, Draws(randomness))
+            data = summary.to_bytes()
+            on_measured(data, certified(hashlib.sha256(data).hexdigest(), 0))
     except BaseException as error:
         if charged is not None:
             error.add_note(f"Charge key {key!r} was charged and released nothing: a run under it is not charged again.")
         raise
+    if settle is not None and (settled or first is not None):
+        settle()
+        settle = None
+    if first is not None:
+        found = first[1].written(summary, randomness)
+    inputs = (Path(private.source),) if isinstance(private.source, str | PathLike) else ()
+    return replace(_whole(found, certified, fields), left=left, inputs=inputs, settle=settle)
+
+
+def finished(
+    spec: CorpusSpec, data: bytes, certificate: Certificate, *, fields: Fields, randomness: Randomness | None = None
+) -> Synthesized:
+    """Write from a summary that a run kept by `on_measured`. No private record is read, and nothing is drawn.
+
+    ConfigError: the synthesis does not write from a summary. DataError: `data` is no summary.
+    """
+    if not isinstance(spec, WritesFromSummary):
+        raise ConfigError(f"Expected a synthesis that writes from a summary, found {spec.kind}.")
+    found = spec.written(Summary.of_bytes(data), randomness or secure())
+    return _whole(found, lambda digest, n: replace(certificate, sha256=digest, records=n), fields)
+
+
+def _whole(found: Synthetic, certified: Callable[[str, int], Certificate], fields: Fields) -> Synthesized:
+    """Return what was written, with the certificate of this sha256 and number of records."""
     both = enumerate(zip(found.texts, found.labels, strict=True))
     releases = tuple(Release(str(i), text, label) for i, (text, label) in both)
     columns = Columns(label=bool(releases) and releases[0].label is not None)
     alone = b"" if releases else found.data or found.report.to_json()
-    data = alone or encode_batch(releases, Format.JSONL, columns)
-    settle = None
-    if due is not None and charged is not None:
-        stream = secrets.token_hex(32)
-        settle = partial(due.settle, key, stream_mark(stream))
-        if settled:
-            settle()
-            settle = None
-        charged = replace(charged, stream=stream)
-    digest = hashlib.sha256(data).hexdigest()
-    certificate = statement.certificate(IN_MEMORY, digest, len(releases), charged=charged, fields={})
-    inputs = (Path(private.source),) if isinstance(private.source, str | PathLike) else ()
+    digest = hashlib.sha256(alone or encode_batch(releases, Format.JSONL, columns)).hexdigest()
     named = Fields(text=fields.text, label=fields.label)
-    return Synthesized(releases, found.report, found.sentences, certificate, left, inputs, settle, alone, named)
+    return Synthesized(
+        releases, found.report, found.sentences, certified(digest, len(releases)), data=alone, fields=named
+    )
 
 
 def _subjects(private: Private, due: Due) -> Iterator[str]:

@@ -1,12 +1,15 @@
 """The hidden folder of a synthesis between its charge and its publication, by which a killed run is resumed.
 
 The folder lies beside the output; its owner alone can read it. It has the charge key before anything is charged, and
-the whole files before the charge is settled. Then the files are published, and the folder is deleted.
+what was drawn before the charge is settled: the summary, of a synthesis that measures one and then writes from it, or
+else the whole files. Then the files are published, and the folder is deleted. Nothing is ever drawn again once the
+folder has what was drawn.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import re
 import secrets
@@ -31,6 +34,7 @@ from dptext.text.files import (
     sync_folder,
     writing,
 )
+from dptext.text.inputs import telling
 
 if TYPE_CHECKING:  # the ledger is loaded by those who use one
     from dptext.runs.payment import Payment
@@ -39,6 +43,7 @@ _HEX: Final = re.compile("[0-9a-f]{64}")
 _STATE: Final = "state.json"
 _LOCK: Final = "lock"
 _PARTS: Final = "whole"  # the folder of the files
+_SUMMARY: Final = "summary"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,20 +103,23 @@ class Unpublished:
         return resume or (bool(charge_key) and (there := self.load()) is not None and there.charge_key == charge_key)
 
     def drawn(self, spec: CorpusSpec, payment: Payment | None, charge_key: str | None, *, resume: bool) -> str | None:
-        """Return the settings digest of a run to resume that is paid and whole, and so needs no input; else None.
+        """Return the settings digest of a run to resume that needs no input; else None.
 
-        ConfigError: the run has other settings or another account.
+        Such a run has its summary, or it is paid and whole. ConfigError: the run has other settings or another account.
         """
         there = self.load()
-        if there is None or not (there.files and there.charge_key) or not self.goes_on(charge_key, resume=resume):
+        if there is None or not self.goes_on(charge_key, resume=resume):
             return None
-        found = self._certificate()
+        if not (there.summary or (there.files and there.charge_key)):
+            return None
+        found = self._certificate() if there.files else Certificate.from_json(there.certificate)
         account = None if found.charged is None else found.charged.account
         mine = json.dumps(settings(spec), sort_keys=True), None if payment is None else payment.account
         if (json.dumps(found.settings, sort_keys=True), account) != mine:
             raise ConfigError(
-                "Expected the settings and the account of the run to resume, which is paid and whole: these differ. "
-                "With its own settings and account --resume publishes it; --force charges again."
+                "Expected the settings and the account of the run to resume, which is paid and "
+                f"{'whole' if there.files else 'measured'}: these differ. With its own settings and account --resume "
+                "goes on; --force charges again."
             )
         return there.settings
 
@@ -126,25 +134,49 @@ class Unpublished:
         state = CorpusState(
             settings=settings, charge_key="" if payment is None else payment.charge_key(), force=self.force
         )
-        self._forget_parts()
+        self._forget_drawn()
         self._save(state)
         self._try_publishing()
         return state
 
     @contextlib.contextmanager
     def unpaid(self, payment: Payment | None, state: CorpusState) -> Iterator[None]:
-        """Delete the run if the block fails and nothing was charged."""
+        """Delete the run if the block fails, nothing was charged, and no summary is kept."""
         try:
             yield
         except BaseException:
-            if not _charged(payment, state):
+            there = self.load()
+            if not ((there is not None and there.summary) or _charged(payment, state)):
                 self.forget()
             raise
 
     def forget(self) -> None:
-        """Delete the parts and the state of a run."""
-        self._forget_parts()
+        """Delete what a run drew, and its state."""
+        self._forget_drawn()
         (self.folder / _STATE).unlink(missing_ok=True)
+
+    def measured(self, state: CorpusState, data: bytes, certificate: Certificate) -> CorpusState:
+        """Keep a summary before anything is written from it, and return the state that says so.
+
+        The file is for its owner alone. It is whole on the disk before the state names it.
+        """
+        file = Target(self.folder / _SUMMARY, force=True)
+        file.clear()
+        file.write(data)
+        kept = replace(state, summary=hashlib.sha256(data).hexdigest(), certificate=certificate.to_json())
+        self._save(kept)
+        return kept
+
+    def summary(self, state: CorpusState) -> tuple[bytes, Certificate] | None:
+        """Return the summary that is kept, and its certificate; None if none is. ConfigError: it was changed."""
+        if not state.summary:
+            return None
+        path = self.folder / _SUMMARY
+        with telling(path, "read"):
+            data = path.read_bytes()
+        if hashlib.sha256(data).hexdigest() != state.summary:
+            raise ConfigError(f"{path} is not what the run drew: nothing is released. Begin anew with --force.")
+        return data, Certificate.from_json(state.certificate)
 
     def keep(self, found: Synthesized, state: CorpusState) -> CorpusState:
         """Write all files into the folder, for their owner alone, and return the state that lists them."""
@@ -198,6 +230,10 @@ class Unpublished:
 
     def _save(self, state: CorpusState) -> None:
         state.save(self.folder / _STATE)
+
+    def _forget_drawn(self) -> None:
+        self._forget_parts()
+        (self.folder / _SUMMARY).unlink(missing_ok=True)
 
     def _forget_parts(self) -> None:
         if (self.folder / _PARTS).exists():

@@ -12,12 +12,12 @@ from typing import Literal, Self
 from dptext import _validate
 from dptext.errors import ConfigError
 from dptext.frozen import Frozen
-from dptext.sampling.randomness import seeded
+from dptext.sampling.randomness import Randomness, seeded
 from dptext.synthesis.from_pool import FromPool
 from dptext.synthesis.pool import PublicPool
 from dptext.synthesis.readings import Corpus
 from dptext.synthesis.spec import SynthesisSpec, Synthetic
-from dptext.synthesis.summary import FittedSummary, SummarySpec
+from dptext.synthesis.summary import FittedSummary, Summary, SummarySpec
 from dptext.synthesis.sums import Draws
 from dptext.text.records import Record
 
@@ -70,6 +70,10 @@ class Prototypes(SynthesisSpec):
         """Read the pool. Labels of the pool are ignored; a text that occurs twice counts once."""
         return FittedPrototypes(self, self.summary.fit(public=public, seed=seed))
 
+    def written(self, summary: Summary, source: Randomness) -> Synthetic:
+        """Return public texts that are labelled and chosen by a summary. `source` is for their order."""
+        return FromPool(size=self.size, prior=self.prior).write(summary, source)
+
     @classmethod
     def tiny(cls) -> tuple[Self, ...]:
         """Settings by document with topics, and by author without topics, on the labels of `dptext.sample_records`."""
@@ -101,8 +105,7 @@ class FittedPrototypes(Frozen):
 
     def synthesize(self, corpus: Corpus, draws: Draws) -> Synthetic:
         """One pass over the corpus, noise once, then labelled pool texts."""
-        writer = FromPool(size=self.spec.size, prior=self.spec.prior)
-        return writer.write(self.measures.measure(corpus, draws), draws.randomness)
+        return self.spec.written(self.measures.measure(corpus, draws), draws.randomness)
 
     def rehearse(self, nothing: Corpus) -> None:
         """Synthesize from an empty corpus with fixed randomness."""

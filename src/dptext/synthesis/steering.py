@@ -12,11 +12,12 @@ from typing import Literal, Self
 from dptext import _validate
 from dptext.frozen import Frozen
 from dptext.language.reading import load_language_model
+from dptext.sampling.randomness import Randomness
 from dptext.synthesis.from_model import FromModel
 from dptext.synthesis.pool import PublicPool
 from dptext.synthesis.readings import Corpus
 from dptext.synthesis.spec import Synthetic
-from dptext.synthesis.summary import FittedSummary, SummarySpec
+from dptext.synthesis.summary import FittedSummary, Summary, SummarySpec
 from dptext.synthesis.sums import Draws
 from dptext.synthesis.writer import WritingSpec
 from dptext.text.records import Record
@@ -82,6 +83,10 @@ class Steering(WritingSpec):
         load_language_model(self.model)
         return FittedSteering(self, self.summary.fit(public=public, seed=seed))
 
+    def written(self, summary: Summary, source: Randomness) -> Synthetic:
+        """Return texts that the model writes by the noisy numbers of a summary. `source` is for its choices."""
+        return self.writer.write(summary, source)
+
     @classmethod
     def tiny(cls) -> tuple[Self, ...]:
         """Settings by document with labels, and by author without labels."""
@@ -115,7 +120,7 @@ class FittedSteering(Frozen):
 
     def synthesize(self, corpus: Corpus, draws: Draws) -> Synthetic:
         """Read the corpus once, add noise once, and let the model write texts by the noisy numbers."""
-        return self.spec.writer.write(self.measures.measure(corpus, draws), draws.randomness)
+        return self.spec.written(self.measures.measure(corpus, draws), draws.randomness)
 
     def rehearse(self, nothing: Corpus) -> None:
         """Measure an empty corpus. The model, which was loaded before, writes nothing."""

@@ -11,7 +11,7 @@ import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Final, Literal, Self
+from typing import ClassVar, Final, Literal, Protocol, Self, runtime_checkable
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from dptext.language.reading import MODEL_IS_PUBLIC, SMOLLM2, load_language_mode
 from dptext.mechanism import settings
 from dptext.privacy.events import Event, ZcdpEvent
 from dptext.privacy.guarantee import Unit
-from dptext.sampling.randomness import seeded
+from dptext.sampling.randomness import Randomness, seeded
 from dptext.synthesis.agreement import Known
 from dptext.synthesis.blocks import COUNTS, POINTS, TOPICS, UNLIKE, WORDS, SumLayout
 from dptext.synthesis.labelling import prior_means
@@ -34,7 +34,7 @@ from dptext.synthesis.public import Public
 from dptext.synthesis.readings import Corpus
 from dptext.synthesis.report import CorpusFit, LabelWords, Topics
 from dptext.synthesis.space import UNLIKE_SHARE, says_something
-from dptext.synthesis.spec import CorpusSpec, Synthetic
+from dptext.synthesis.spec import CorpusSpec, Fitted, Synthetic
 from dptext.synthesis.sums import Draws
 from dptext.synthesis.writer import Writer, examples_of
 from dptext.text.reading import as_records
@@ -211,6 +211,11 @@ class SummarySpec(CorpusSpec):
             rates = rates.astype(np.float32).astype(np.float64)  # as a summary stores them
         return FittedSummary(self, Public(pool, centre, lexicon, rates, examples, drafts, digest))
 
+    def written(self, summary: Summary, source: Randomness) -> Synthetic:
+        """Return the report; no text leaves, and `data` is the summary as a file. `source` is not used."""
+        report = summary.report
+        return Synthetic((), (), report, report.sentences(), summary.to_bytes())
+
     def _drafted(
         self, records: Sequence[Record], seed: int
     ) -> tuple[tuple[Record, ...], tuple[tuple[str, ...], ...], str]:
@@ -226,7 +231,9 @@ class SummarySpec(CorpusSpec):
             if self.model == SMOLLM2:  # the default model is optional: words of the pool are then counted alone
                 return examples, (), ""
             raise
-        writer = Writer.of(model, self.shown, self.labels, examples, tokens=self.tokens, temperature=0.7, options=512)
+        writer = Writer.of(
+            model, self.shown, self.labels, examples, tokens=self.tokens, temperature=0.7, options=min(512, model.size)
+        )
         none, source = np.zeros(model.size), seeded(seed)
         found = [writer.shifted(label, self.drafts, none, source).texts for label in range(len(self.shown))]
         return examples, tuple(tuple(writer.readable(each)) for each in found), model.digest
@@ -305,6 +312,11 @@ class FittedSummary(Frozen):
         return f"{type(self).__name__}({self.spec!r})"
 
     @property
+    def measures(self) -> Self:
+        """What is measured: this summary."""
+        return self
+
+    @property
     def pool(self) -> PublicPool:
         """The pool."""
         return self.public.pool
@@ -315,13 +327,11 @@ class FittedSummary(Frozen):
         return self.public.digests
 
     def synthesize(self, corpus: Corpus, draws: Draws) -> Synthetic:
-        """Measurement the corpus; no text leaves, and `data` is the summary as a file."""
-        found = self.measure(corpus, draws)
-        report = found.report
-        return Synthetic((), (), report, report.sentences(), found.to_bytes())
+        """Measure the corpus; no text leaves, and `data` is the summary as a file."""
+        return self.spec.written(self.measure(corpus, draws), draws.randomness)
 
     def rehearse(self, nothing: Corpus) -> None:
-        """Measurement an empty corpus with fixed randomness."""
+        """Measure an empty corpus with fixed randomness."""
         self.synthesize(nothing, Draws(seeded(0)))
 
     def measure(self, corpus: Corpus, draws: Draws, share: float = 1.0) -> Summary:
@@ -502,3 +512,25 @@ class Summary:
         known = self.known[WORDS]
         units = np.maximum(self.counts.numbers, self.counts.deviation)
         return LabelWords.of(lexicon.words, known, known.numbers - units[:, None] * rates)
+
+
+@runtime_checkable
+class WritesFromSummary(Protocol):
+    """Settings of a synthesis that measures one summary first, and then writes from that summary alone.
+
+    Its fitted synthesis has the `FittedSummary` as `measures`. A run to files keeps the summary before it writes, so
+    that a run that dies in writing goes on from the same noisy numbers. `synthesize` returns what `written` returns for
+    the summary that `measures.measure` returns.
+    """
+
+    def written(self, summary: Summary, source: Randomness) -> Synthetic:
+        """Return what is written from a summary. `source` is for choices that depend on noisy numbers at most."""
+        ...
+
+
+def measured_first(fitted: Fitted) -> tuple[FittedSummary, WritesFromSummary] | None:
+    """Return what a synthesis measures first, and what writes from it; None if it does not measure one summary."""
+    measures, spec = getattr(fitted, "measures", None), fitted.spec
+    if isinstance(measures, FittedSummary) and isinstance(spec, WritesFromSummary):
+        return measures, spec
+    return None

@@ -1,0 +1,131 @@
+"""`dp.summarize`, `dp.write` and `add` in Python: measured once, written again and again."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import dptext as dp
+from dptext.errors import ConfigError
+from dptext.runs import summarizing
+from dptext.runs.certificate import certificate_path
+from dptext.runs.synthesized import Synthesized
+from dptext.sampling.randomness import seeded
+from dptext.synthesis.sums import Draws
+
+LABELS = ("health", "travel", "money", "leisure")
+PRIVATE, POOL = dp.sample_records(317, seed=1), [r.text for r in dp.sample_records(200, seed=2)]
+SMALL = {"labels": LABELS, "encoder": "glove", "words": 8, "about": 300, "epsilon": 8.0}
+
+
+@pytest.fixture(scope="module")
+def summary() -> Synthesized:
+    return dp.summarize(PRIVATE, POOL, label="label", also=["words", "topics"], topics=4, drafts=0, vocabulary=80,
+                        **SMALL)  # fmt: skip
+
+
+def test_a_summary_is_one_draw_of_the_numbers_of_the_corpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    noisy, drawn = Draws.noisy, list[bool]()
+
+    def noted(draws: Draws, *given: object) -> object:
+        drawn.append(draws.randomness.is_secure)
+        return noisy(draws, *given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Draws, "noisy", noted)
+    made = dp.summarize(PRIVATE, POOL, label="label", **SMALL)
+    assert drawn.count(True) == 1
+    found = made.summary
+    truth = Counter(record.label for record in PRIVATE)
+    assert found.counts.numbers == pytest.approx([truth[name] for name in LABELS], abs=6 * found.counts.deviation)
+    assert made.releases == ()
+    assert [each.epsilon for each in made.guarantees] == [8.0]
+    for _ in range(3):
+        assert len(dp.write(made, size=20).releases) == 20
+    assert drawn.count(True) == 1
+
+
+def test_settings_are_those_that_are_named(summary: Synthesized) -> None:
+    assert summary.summary.spec.blocks == ("counts", "points", "topics", "words", "unlike")
+    found = summarizing.measured_settings(["words"], ["points"], {"words": 0.5})
+    assert found == {"marks": 5, "points": False, "word_share": 0.5}
+    for given in ((["colours"],), ((), ["counts"]), ((), (), {"fit": 0.1})):
+        with pytest.raises(ConfigError, match="Expected"):
+            summarizing.measured_settings(*given)  # type: ignore[arg-type]
+
+
+def test_a_corpus_is_the_same_from_memory_and_from_a_file(summary: Synthesized, tmp_path: Path) -> None:
+    summary.write(tmp_path / "a.summary")
+    first, second = dp.write(summary, size=40, seed=3), dp.write(tmp_path / "a.summary", size=40, seed=3)
+    assert first.releases == second.releases
+    own = summary.certificate
+    assert first.certificate.derived == second.certificate.derived
+    assert first.certificate.derived["summary"] == own.sha256
+    assert first.certificate.derived["writer"] == "pool"
+    assert (first.certificate.guarantees, first.certificate.events) == (own.guarantees, own.events)
+    first.write(tmp_path / "out.csv")
+    assert dp.verify(certificate_path(tmp_path / "out.csv")).certificate.derived == first.certificate.derived
+    for target in ("a.summary", "a.summary.guarantee.json"):
+        with pytest.raises(ConfigError, match="to be no input"):
+            second.write(tmp_path / target, force=True)
+    with pytest.raises(ConfigError, match="they hold no summary"):
+        _ = first.summary
+
+
+def test_a_mix_and_settings_of_the_writer(summary: Synthesized) -> None:
+    made = dp.write(summary, size=40, mix={"health": 0.75}, seed=1)
+    assert Counter(each.label for each in made.releases)["health"] == pytest.approx(30, abs=2)
+    with pytest.raises(ConfigError, match="Known: size, prior"):
+        dp.write(summary, colour=1)
+    with pytest.raises(ConfigError, match="one of pool, builtin"):
+        dp.write(summary, writer="poet")
+
+
+def test_frames_have_the_columns_that_are_named(summary: Synthesized) -> None:
+    made = dp.write(summary, size=10, text="Body", label="Topic")
+    texts, labels = [each.output for each in made.releases], [each.label for each in made.releases]
+    expected = {"id": [str(i) for i in range(10)], "Body": texts, "Topic": labels}
+    assert made.to_dict() == expected
+    pytest.importorskip("pandas")
+    frame = made.to_pandas()
+    assert {name: list(frame[name]) for name in frame.columns} == expected
+    pytest.importorskip("datasets")
+    assert made.to_dataset().to_dict() == expected
+
+
+def test_a_polars_frame_has_them_too(summary: Synthesized) -> None:
+    made = dp.write(summary, size=10)
+    pytest.importorskip("polars")
+    assert made.to_polars().to_dict(as_series=False) == made.to_dict()
+
+
+def test_a_corpus_without_labels_has_no_column_of_labels() -> None:
+    given = {**SMALL, "labels": ()}
+    made = dp.write(dp.summarize(PRIVATE, POOL, also=["topics"], topics=4, **given), size=10)
+    assert [*made.to_dict()] == ["id", "text"]
+
+
+def test_a_sum_of_seeded_and_secure_summaries_is_not_secure(tmp_path: Path) -> None:
+    for name, how in (("a", None), ("b", seeded(1))):
+        dp.summarize(PRIVATE, POOL, label="label", randomness=how, **SMALL).write(tmp_path / f"{name}.summary")
+    made = summarizing.add(tmp_path / "a.summary", tmp_path / "b.summary")
+    assert made.certificate.randomness == "seeded"
+    parts = [summarizing.read_summary(tmp_path / f"{name}.summary")[0] for name in "ab"]
+    np.testing.assert_allclose(
+        made.summary.counts.numbers, sum(part.counts.numbers for part in parts), rtol=0, atol=1e-9
+    )
+    with pytest.raises(ConfigError, match="at least two summaries"):
+        summarizing.add(tmp_path / "a.summary")
+
+
+def test_a_sum_says_how_texts_were_read(tmp_path: Path, summary: Synthesized) -> None:
+    summary.write(tmp_path / "a.summary")
+    other = dp.summarize(
+        dp.sample_records(90, seed=4), POOL, label="label", also=["words", "topics"], topics=4, drafts=0, vocabulary=80,
+        **SMALL,
+    )  # fmt: skip
+    replace(other, certificate=replace(other.certificate, reading=("strip_html",))).write(tmp_path / "b.summary")
+    assert summarizing.add(tmp_path / "a.summary", tmp_path / "b.summary").certificate.reading == ("strip_html",)
