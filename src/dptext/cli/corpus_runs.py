@@ -92,7 +92,7 @@ def listed(text: str, option: str) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class CorpusReading:
     """The options for reading a private corpus and its pool."""
 
     layout: options.Layout
@@ -118,7 +118,7 @@ def release(
     source: str,
     target: Path,
     wanted: CorpusSpec,
-    reading: Reading,
+    reading: CorpusReading,
     paying: Paying,
     ending: Ending,
     *,
@@ -287,7 +287,7 @@ def _say_what_was_made(
     if HARDLY_MORE_THAN_NOISE in state.sentences:
         return
     if certificate.settings["kind"] == "summary":
-        corpus = target.with_suffix(".csv")
+        corpus = target.with_suffix(".written.csv")  # never the name of the private file
         print(f"Next: {shlex.join(['dptext', 'summary', 'show', str(target)])}; "
               f"{shlex.join(['dptext', 'write', str(target), str(corpus)])}.")  # fmt: skip
         return

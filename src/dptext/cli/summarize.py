@@ -10,7 +10,7 @@ from typer import Argument
 
 from dptext.cli import options
 from dptext.cli.chosen import merged, set_values
-from dptext.cli.corpus_runs import Ending, Promised, Reading, listed, release
+from dptext.cli.corpus_runs import CorpusReading, Ending, Promised, listed, release
 from dptext.cli.grouped import promises
 from dptext.cli.many import Who
 from dptext.cli.paying import Paying
@@ -75,7 +75,7 @@ def summarize(
         listed(also, "--with") if also else (), listed(without, "--without") if without else (), _shares(shares)
     )
     changes = {**measured, **merged(set_values(assignments, "way"), promised.settings())}
-    reading = Reading(layout, label_field, author_field, who)
+    reading = CorpusReading(layout, label_field, author_field, who)
     if like is not None:
         other, _, _ = read_summary(like)
         fitted = FittedSummary(_as_other(other.spec, {**(read_toml(spec) if spec else {}), **changes}), other.public)

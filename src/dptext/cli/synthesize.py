@@ -9,7 +9,7 @@ from typer import Argument
 
 from dptext.cli import options
 from dptext.cli.chosen import merged, set_values
-from dptext.cli.corpus_runs import Ending, Promised, Reading, release
+from dptext.cli.corpus_runs import CorpusReading, Ending, Promised, release
 from dptext.cli.grouped import promises
 from dptext.cli.many import Who
 from dptext.cli.paying import Paying
@@ -57,5 +57,5 @@ def synthesize(
     written = {} if spec is None else read_toml(spec)
     kind = mechanism or written.get("kind") or "prototypes"
     wanted = synthesis_from_settings({**written, "kind": kind, **changes})
-    reading = Reading(layout, label_field, author_field, who)
+    reading = CorpusReading(layout, label_field, author_field, who)
     release(source, target, wanted, reading, paying, ending, public=public, inputs=(spec,))

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, astuple, dataclass, field, fields
 from pathlib import Path, PurePosixPath
-from typing import Final, TypeVar
+from typing import Final, TypeVar, cast
 
 from dptext import _validate
 from dptext._wording import html_text, plural
@@ -109,8 +109,9 @@ class Certificate:
         fields: the names in the file of the columns `id`, `text` and `label` that have other names.
         reading: the changes to texts as they were read, by their names in `READING`; they show in releases.
         record: the record of plain text: "file", "line" or "block"; empty if records were rows.
-        derived: the sha256 of the summary that the texts were written from, as `summary`, and the settings of the
-            writer; empty if the output was computed from private records.
+        derived: where the output comes from, if it was not computed from private records: for texts that were written
+            from a summary its sha256, as `summary`, and the settings of the `writer`; for a sum of summaries the sha256
+            of each, as `added`.
     """
 
     settings: Mapping[str, Json]
@@ -144,6 +145,11 @@ class Certificate:
     def repetition(self) -> str:
         """The cost of another release of the same records, in words."""
         return ONE_RELEASE if self.charged is None else self.charged.explain()
+
+    @property
+    def writes_from_summary(self) -> bool:
+        """Whether the output has texts that were written from a summary."""
+        return "writer" in self.derived
 
     def to_json(self) -> str:
         """Return the certificate as JSON text."""
@@ -203,12 +209,15 @@ class Certificate:
             f"{self.version}, {self.randomness} randomness; {'; '.join(said)}."
         )
         head += f" {SAID[Portion(self.record)]}" if self.record else ""
-        if self.derived:
+        if self.writes_from_summary:
             head += (
                 f" The texts were written by {self.derived['writer']} from the summary with sha256 "
                 f"{str(self.derived['summary'])[:12]}..., which has this guarantee; writing reads no private text and "
                 "costs nothing."
             )
+        elif self.derived:
+            added = cast("list[str]", self.derived["added"])
+            head += f" It is the sum of {len(added)} summaries: sha256 {', '.join(each[:12] for each in added)}."
         return "\n\n".join([head, *(guarantee.explain() for guarantee in self.guarantees)])
 
 
@@ -285,9 +294,12 @@ def _read(data: Mapping[str, Json]) -> Certificate:
 
 
 def _derived(found: Mapping[str, Json]) -> dict[str, Json]:
-    if found:
+    if "writer" in found:
         _digest(found["summary"])
         _typed(found["writer"], str)
+    elif found:
+        for each in _typed(found["added"], list):
+            _digest(each)
     return dict(found)
 
 

@@ -226,16 +226,18 @@ def add(first: str | PathLike[str], *others: str | PathLike[str], disjoint: bool
     """
     if not others:
         raise ConfigError("Expected at least two summaries to add, found one.")
-    whole, certificate, _ = read_summary(first)
-    certificates = [certificate]
+    whole, certificate, digest = read_summary(first)
+    certificates, digests = [certificate], [digest]
     for each in others:
-        more, other, _ = read_summary(each)
+        more, other, digest = read_summary(each)
         certificates.append(other)
+        digests.append(digest)
         whole = whole.plus(more, disjoint=disjoint)
     fitted, data, report = FittedSummary(whole.spec, whole.public), whole.to_bytes(), whole.report
     source = secure() if all(each.randomness == "secure" for each in certificates) else seeded(0)
     read = [name for name in READING if any(name in each.reading for each in certificates)]
     statement = stated(fitted, randomness=source, reading=read)
     named = statement.certificate(IN_MEMORY, hashlib.sha256(data).hexdigest(), 0, charged=None, fields={})
+    named = replace(named, derived={"added": [*digests]})
     inputs = tuple(Path(each) for path in (first, *others) for each in (path, certificate_path(Path(path))))
     return Synthesized((), report, report.sentences(), named, "", inputs, None, data)

@@ -98,7 +98,7 @@ class Synthesized:
         return named
 
     def _columns(self, path: Path, format: Format | None) -> tuple[Format, Columns]:
-        if self.certificate.derived:
+        if self.certificate.writes_from_summary:
             labels = tuple(str(each) for each in cast("list[Json]", self.certificate.settings["labels"]))
             return text_columns(path, format, labels, self.fields)
         return file_columns(path, format, self.certificate.settings, self.fields)

@@ -108,7 +108,7 @@ def verify(path: str | PathLike[str], *, ledger: "Ledger | None" = None, with_fi
             raise DataError(f"{path} speaks of {certificate.records} records, its parts hold {manifest.records}.")
     else:
         released = [Part(Path(certificate.output).name, certificate.records, certificate.sha256)]
-    texts = spec.traits.releases_text or bool(certificate.derived)
+    texts = spec.traits.releases_text or certificate.writes_from_summary
     if texts or spec.traits.releases_vectors:  # a report has no records to count
         for part in released:
             _count_records(part, path.parent, certificate.fields, TEXT_FIELD if texts else ID_FIELD)

@@ -13,7 +13,7 @@ from dptext.synthesis.sums import Draws, Noise, PrivateSum
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Measurement:
+class OnePass:
     """What is public of a measurement: the blocks, who reads texts, the topics, the labels, the unit, and the noise."""
 
     layout: SumLayout

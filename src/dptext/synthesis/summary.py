@@ -28,7 +28,7 @@ from dptext.synthesis.agreement import Known
 from dptext.synthesis.blocks import COUNTS, POINTS, TOPICS, UNLIKE, WORDS, SumLayout
 from dptext.synthesis.labelling import prior_means
 from dptext.synthesis.lexicon import fit_lexicon, mark_rates
-from dptext.synthesis.measuring import Measurement
+from dptext.synthesis.measuring import OnePass
 from dptext.synthesis.pool import PublicPool, fit_pool, pool_texts
 from dptext.synthesis.public import Public
 from dptext.synthesis.readings import Corpus
@@ -339,7 +339,7 @@ class FittedSummary(Frozen):
         spec, public = self.spec, self.public
         space, width = public.pool.space, 0 if public.lexicon is None else len(public.lexicon)
         layout = spec.layout(dim=0 if space is None else space.dim, width=width, share=share)
-        measure = Measurement(
+        measure = OnePass(
             layout, public.reader, public.pool.topics, spec.labels, spec.unit == "author", spec.noise(share)
         )
         return Summary(spec, public, measure.of(corpus, draws))
