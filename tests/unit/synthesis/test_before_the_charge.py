@@ -25,6 +25,7 @@ from dptext.runs.private import Private
 from dptext.runs.specs import synthesis_from_settings
 from dptext.runs.synthesizing import run
 from dptext.synthesis.spec import Fitted
+from dptext.synthesis.summary import FittedSummary
 from dptext.text.records import Fields
 
 LABELS = ["health", "travel", "money", "leisure"]
@@ -163,7 +164,7 @@ def test_what_sums_up_and_writes_is_tried_before_the_charge(
     def fail(*_: object, **__: object) -> object:
         raise DPTextError("the writer is at fault")
 
-    monkeypatch.setattr("dptext.synthesis.votes.Topics.of", fail)
+    monkeypatch.setattr("dptext.synthesis.summary.Topics.of", fail)
     with pytest.raises(DPTextError, match="the writer"):
         DOORS[door](tmp_path, Fields(label="label"), fitted, dp.Payment(books, "all"))
     require_unpaid(books)
@@ -182,9 +183,11 @@ class Unsendable:
 @pytest.mark.parametrize("door", MANY)
 def test_a_space_that_workers_cannot_be_sent_costs_nothing(door: str, books: dp.Ledger, tmp_path: Path) -> None:
     unsendable = synthesis_from_settings({**SETTINGS, "labels": LABELS}).fit(public=dp.sample_records(60, seed=2))
-    space = unsendable.pool.space  # type: ignore[attr-defined]
-    readers = tuple(Unsendable(each) for each in space.readers)
-    object.__setattr__(unsendable, "pool", replace(unsendable.pool, space=replace(space, readers=readers)))  # type: ignore[attr-defined]
+    measures = unsendable.measures  # type: ignore[attr-defined]
+    pool = measures.pool
+    readers = tuple(Unsendable(each) for each in pool.space.readers)
+    public = replace(measures.public, pool=replace(pool, space=replace(pool.space, readers=readers)))
+    unsendable = type(unsendable)(unsendable.spec, FittedSummary(measures.spec, public))  # type: ignore[call-arg]
     with pytest.raises(Exception):  # noqa: B017  # whatever it is, nothing is paid
         MANY[door](tmp_path, Fields(label="label"), unsendable, dp.Payment(books, "all"))
     require_unpaid(books)
