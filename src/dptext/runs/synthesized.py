@@ -127,8 +127,9 @@ class Synthesized:
     def to_polars(self) -> Any:
         """Return a polars data frame. MissingExtraError: polars is not installed."""
         with needing("A polars data frame", "polars"):
-            import polars as pl  # noqa: PLC0415 (not installed by dptext)
-        return pl.DataFrame(self.to_dict())
+            import narwhals as nw  # noqa: PLC0415 (slow to load)
+
+            return nw.from_dict(self.to_dict(), backend="polars").to_native()
 
     def to_dataset(self) -> Any:
         """Return a `datasets.Dataset` of Hugging Face. MissingExtraError: datasets is not installed."""
