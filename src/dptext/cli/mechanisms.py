@@ -90,10 +90,10 @@ def _explain(kind: str, cls: Named, *, details: bool) -> None:
         _print_settings(heading, {name: _shown(name, cls, values) for name in names}, told if details else None)
     needed = " ".join(f"--set {name}=..." for name in _required(cls))
     if answers(kind) is Answers.CORPUS:
-        first_set = (
-            f'--set {first[0]}=\'["a", "b"]\' --label-field LABEL' if first[0] == "labels" else "--set epsilon=1"
-        )
-        print(f"\nExample: dptext synthesize PRIVATE OUT --public POOL --mechanism {kind} {first_set}")
+        promised = "--labels a,b --label-field LABEL" if first[0] == "labels" else "--epsilon 1"
+        wanted = "summarize PRIVATE OUT.summary" if kind == "summary" else "synthesize PRIVATE OUT"
+        named = "" if kind == "summary" else f" --mechanism {kind}"
+        print(f"\nExample: dptext {wanted} --public POOL{named} {promised}")
         return
     learns = cls.tiny()[0].traits.learns is not Learns.NOTHING
     do = "fit" if learns else "privatize IN OUT"

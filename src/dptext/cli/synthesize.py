@@ -13,6 +13,7 @@ from dptext.cli.corpus_runs import CorpusReading, Ending, Promised, release
 from dptext.cli.grouped import promises
 from dptext.cli.many import Who
 from dptext.cli.paying import Paying
+from dptext.errors import ConfigError
 from dptext.runs.specs import read_toml, synthesis_from_settings
 
 PRIVATE = Annotated[
@@ -56,6 +57,8 @@ def synthesize(
     changes = merged(set_values(assignments, "way"), promised.settings())
     written = {} if spec is None else read_toml(spec)
     kind = mechanism or written.get("kind") or "prototypes"
+    if kind == "summary":
+        raise ConfigError("Expected a way to release texts or a report, found summary: dptext summarize makes one.")
     wanted = synthesis_from_settings({**written, "kind": kind, **changes})
     reading = CorpusReading(layout, label_field, author_field, who)
     release(source, target, wanted, reading, paying, ending, public=public, inputs=(spec,))
