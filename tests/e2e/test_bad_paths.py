@@ -115,6 +115,7 @@ LABELLED = ["--label-field", "label", "--label", "a", "--label", "b", "--epsilon
 RELEASES = ["in.jsonl", "labelled.jsonl", *LABELLED]
 SETS = ["in.jsonl", "other.jsonl"]
 POOL = ["-m", "votes", "-s", "encoder=glove", "-s", "topics=2", "--public", "public.jsonl"]
+SUMMARY = ["--public", "public.jsonl", "--with", "topics", "-s", "encoder=glove", "-s", "topics=2"]
 FEW_TEXTS = ["--training", "5", "--attacked", "5"]
 AUTHORS = ["--author-field", "who", "--train-texts", "5", "--attacked-texts", "3"]
 KEYS = {"create": ["me", "--scope", "metrics"], "list": [], "revoke": ["a"], "rotate": ["a"]}
@@ -171,6 +172,18 @@ TABLE: list[tuple[str, str, dict[str, str], list[str]]] = [
         ["in.jsonl", "made.jsonl", *POOL, "--ledger", "@", "--account", "books"]),
     ("synthesize", "subject_key", FEW_INPUTS,
         ["in.jsonl", "made.jsonl", *POOL, *LEDGER, "--subject-field", "who", "--subject-key", "@"]),
+    ("summarize", "source", BAD_INPUTS, ["@", "made.summary", *SUMMARY]),
+    ("summarize", "target", BAD_OUTPUTS, ["in.jsonl", "@", *SUMMARY]),
+    ("summarize", "public", FEW_INPUTS, ["in.jsonl", "made.summary", *SUMMARY[2:], "--public", "@"]),
+    ("summarize", "like", FEW_INPUTS, ["in.jsonl", "made.summary", "--like", "@"]),
+    ("summarize", "spec", FEW_INPUTS, ["in.jsonl", "made.summary", *SUMMARY, "--spec", "@"]),
+    ("summarize", "ledger", FEW_INPUTS, ["in.jsonl", "made.summary", *SUMMARY, "--ledger", "@", "--account", "books"]),
+    ("summarize", "subject_key", FEW_INPUTS,
+        ["in.jsonl", "made.summary", *SUMMARY, *LEDGER, "--subject-field", "who", "--subject-key", "@"]),
+    ("write", "summary", BAD_INPUTS, ["@", "made.jsonl"]),
+    ("write", "target", BAD_OUTPUTS, ["made.summary", "@"]),
+    ("summary show", "summary", BAD_INPUTS, ["@"]),
+    ("summary add", "paths", BAD_OUTPUTS, ["@", "made.summary", "both.summary"]),
     ("serve", "models", BAD_FOLDERS, ["--models", "@", "--ledger", "books.db"]),
     ("serve", "ledger", FEW_INPUTS, ["--models", "model", "--ledger", "@"]),
     ("serve", "key_file", BAD_OUTPUTS, ["--models", "model", "--ledger", "books.db", "--key-file", "@"]),

@@ -169,7 +169,10 @@ def test_one_mechanism_is_explained_with_all_its_settings(kind: str, capsys: pyt
 
 @pytest.mark.parametrize("kind", SYNTHESES)
 def test_a_synthesis_is_explained_by_name_with_its_own_command(kind: str) -> None:
-    assert f"dptext synthesize PRIVATE OUT --public POOL --mechanism {kind} " in dptext("mechanisms", kind).stdout
+    command = f"synthesize PRIVATE OUT --public POOL --mechanism {kind} "
+    if kind == "summary":
+        command = "summarize PRIVATE OUT.summary --public POOL "
+    assert f"dptext {command}" in dptext("mechanisms", kind).stdout
     assert kind in dptext("mechanisms").stdout.splitlines()[-1]
     for command in (("explain",), ("fit", "--public", "x", "--out", "y"), ("privatize", "x", "y")):
         refused = dptext(*command, "--mechanism", kind, "--set", "epsilon=1")

@@ -18,7 +18,7 @@ import pytest
 import typer.main
 
 from dptext import sample_records
-from dptext.cli import init, options, synthesize
+from dptext.cli import corpus_runs, init, options
 from dptext.cli.app import app, config, exit_code
 from dptext.errors import DPTextError
 from dptext.text.survey import Survey, survey
@@ -226,13 +226,13 @@ def privatize_guesses(patch: pytest.MonkeyPatch) -> None:
 
 
 def synthesize_counts(patch: pytest.MonkeyPatch) -> None:
-    run = synthesize.run
+    run = corpus_runs.run
 
     def told(private: Any, *given: Any, **more: Any) -> Any:
         print(sum(map(len, private.batches())), "records", file=sys.stderr)
         return run(private, *given, **more)
 
-    patch.setattr(synthesize, "run", told)
+    patch.setattr(corpus_runs, "run", told)
 
 
 @pytest.mark.parametrize(

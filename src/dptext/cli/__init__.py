@@ -94,7 +94,7 @@ COMMANDS: Final[Mapping[str, Command]] = {
     ),
     "summary add": Command(
         "dptext.cli.summary:add",
-        "Add summaries that measure the same, as those of `summarize --like`.",
+        "Add summaries that measure the same, as with --like.",
         example="dptext summary add may.summary june.summary both.summary",
     ),
     "audit distinguish": Command(

@@ -91,7 +91,7 @@ class FromModel:
             raise ConfigError("Expected a summary of words, found none: measure --with words, or take the writer pool.")
         wanted = apportioned(summary.shares(np.maximum(counts.numbers, counts.deviation)), self.size)
         numbers = np.ceil(wanted * self.factor).astype(np.int64)
-        texts, stranger = self._written(summary, numbers, source, on_progress)
+        texts, stranger = self.written(summary, numbers, source, on_progress)
         read, agreed = _read(summary, texts)
         kept = [own[:n] for own, n in zip(read, wanted.tolist(), strict=True)]
         flat = [(text, spec.labels[c] if spec.labels else None) for c, own in enumerate(kept) for text in own]
@@ -102,7 +102,7 @@ class FromModel:
             tuple(text for text, _ in flat), tuple(label for _, label in flat), report, (*said, *report.sentences())
         )
 
-    def _written(
+    def written(
         self, summary: Summary, numbers: Integers, source: Randomness, on_progress: Progress | None
     ) -> tuple[list[list[str]], float]:
         """Return the distinct readable texts of each label, about `numbers` `(labels or 1,)` of them.

@@ -206,7 +206,7 @@ class Writer:
     def readable(self, written: Iterable[Sequence[int]]) -> list[str]:
         """Return the distinct readable texts: at least two words, and no word three times in a row."""
         lines = (_line(self.model.text(tokens)) for tokens in written)
-        return list(dict.fromkeys(line for line in lines if _is_readable(line.lower().split())))
+        return list(dict.fromkeys(line for line in lines if is_readable(line.lower().split())))
 
     def more(
         self, label: int, own: Sequence[str], n: int, randomness: Randomness, *, chances: Floats, varied: bool
@@ -267,5 +267,6 @@ def _line(text: str) -> str:
     return " ".join(text.split())
 
 
-def _is_readable(words: Sequence[str]) -> bool:
+def is_readable(words: Sequence[str]) -> bool:
+    """Return whether a text has at least two words, and no word three times in a row."""
     return len(words) >= 2 and not any(a == b == c for a, b, c in zip(words, words[1:], words[2:], strict=False))

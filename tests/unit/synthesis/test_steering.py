@@ -41,7 +41,7 @@ def model() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for module in ("steering", "summary", "from_model"):
             patch.setattr(f"dptext.synthesis.{module}.load_language_model", lambda _: tiny_language.model())
-        patch.setattr("dptext.synthesis.writer._is_readable", bool)  # this model writes few spaces
+        patch.setattr("dptext.synthesis.writer.is_readable", bool)  # this model writes few spaces
         yield
 
 
@@ -274,7 +274,7 @@ def test_a_label_of_which_too_few_different_texts_were_written_is_named(
 
     def said(*texts: int) -> str:
         written = [[f"{label}{i}zz" for i in range(n)] for label, n in zip(SPEC.labels, texts, strict=True)]
-        monkeypatch.setattr(FromModel, "_written", lambda *_: (written, 0.0))
+        monkeypatch.setattr(FromModel, "written", lambda *_: (written, 0.0))
         found = SPEC.writer.write(summary, seeded(1))
         assert len(found.texts) == sum(texts)
         return " ".join(found.sentences)
