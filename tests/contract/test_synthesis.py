@@ -37,7 +37,6 @@ POOL = dp.sample_records(300, seed=2)
 SPECS = [spec for cls in SYNTHESES.values() for spec in cls.tiny()]
 WRITES = Prototypes.tiny()[0]  # it releases texts with labels
 SUMMARY, BY_AUTHOR = SummarySpec.tiny()[:2]  # of all blocks
-WRITING = ("steering", "summary", "from_model")  # modules that load a model
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +44,10 @@ def fitted() -> Iterator[dict[str, Fitted]]:
     """Each spec with its pool; those that write have a tiny model."""
     pytest.importorskip("numba")
     with pytest.MonkeyPatch.context() as patch:
-        for module in ("dptext_lab.baselines.prediction", *(f"dptext.synthesis.{name}" for name in WRITING)):
+        for module in (
+            "dptext_lab.baselines.prediction",
+            *(f"dptext.synthesis.{name}" for name in tiny_language.LOADING),
+        ):
             patch.setattr(f"{module}.load_language_model", lambda _: tiny_language.model())
         yield {repr(spec): spec.fit(public=POOL) for spec in SPECS}
 

@@ -114,7 +114,10 @@ def quick(one_thread: None) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch, PublicVectors().learning():
         for name in TAUGHT:
             patch.setattr(importlib.import_module(name), "common_words", lambda: ["doctor", "zebra"])
-        for module in ("dptext_lab.baselines.prediction", "dptext.synthesis.steering"):
+        for module in (
+            "dptext_lab.baselines.prediction",
+            *(f"dptext.synthesis.{name}" for name in tiny_language.LOADING),
+        ):
             patch.setattr(f"{module}.load_language_model", lambda _: tiny_language.model())
         yield
 

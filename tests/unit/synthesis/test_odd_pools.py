@@ -95,7 +95,10 @@ def writing() -> Iterator[None]:
     """Those that write have a tiny model, and pupils of an encoder few common words."""
     pytest.importorskip("numba")
     with pytest.MonkeyPatch.context() as patch, PublicVectors().learning():
-        for module in ("dptext_lab.baselines.prediction", "dptext.synthesis.steering"):
+        for module in (
+            "dptext_lab.baselines.prediction",
+            *(f"dptext.synthesis.{name}" for name in tiny_language.LOADING),
+        ):
             patch.setattr(f"{module}.load_language_model", lambda _: tiny_language.model())
         patch.setattr(space, "common_words", lambda: ["doctor", "zebra"])
         yield

@@ -39,7 +39,7 @@ CANARY = "zqsteered"
 @pytest.fixture(scope="module", autouse=True)
 def model() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        for module in ("steering", "summary", "from_model"):
+        for module in tiny_language.LOADING:
             patch.setattr(f"dptext.synthesis.{module}.load_language_model", lambda _: tiny_language.model())
         patch.setattr("dptext.synthesis.writer.is_readable", bool)  # this model writes few spaces
         yield
