@@ -46,7 +46,7 @@ def fitted() -> Iterator[dict[str, Fitted]]:
     with pytest.MonkeyPatch.context() as patch:
         for module in (
             "dptext_lab.baselines.prediction",
-            *(f"dptext.synthesis.{name}" for name in tiny_language.LOADING),
+            *tiny_language.LOADING,
         ):
             patch.setattr(f"{module}.load_language_model", lambda _: tiny_language.model())
         yield {repr(spec): spec.fit(public=POOL) for spec in SPECS}

@@ -116,7 +116,7 @@ def quick(one_thread: None) -> Iterator[None]:
             patch.setattr(importlib.import_module(name), "common_words", lambda: ["doctor", "zebra"])
         for module in (
             "dptext_lab.baselines.prediction",
-            *(f"dptext.synthesis.{name}" for name in tiny_language.LOADING),
+            *tiny_language.LOADING,
         ):
             patch.setattr(f"{module}.load_language_model", lambda _: tiny_language.model())
         yield

@@ -97,7 +97,7 @@ def writing() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch, PublicVectors().learning():
         for module in (
             "dptext_lab.baselines.prediction",
-            *(f"dptext.synthesis.{name}" for name in tiny_language.LOADING),
+            *tiny_language.LOADING,
         ):
             patch.setattr(f"{module}.load_language_model", lambda _: tiny_language.model())
         patch.setattr(space, "common_words", lambda: ["doctor", "zebra"])

@@ -40,7 +40,7 @@ CANARY = "zqsteered"
 def model() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for module in tiny_language.LOADING:
-            patch.setattr(f"dptext.synthesis.{module}.load_language_model", lambda _: tiny_language.model())
+            patch.setattr(f"{module}.load_language_model", lambda _: tiny_language.model())
         patch.setattr("dptext.synthesis.writer.is_readable", bool)  # this model writes few spaces
         yield
 
