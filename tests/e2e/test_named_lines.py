@@ -57,6 +57,7 @@ COMMANDS = (
     "dptext synthesize private.jsonl out.jsonl --public public.jsonl --mechanism votes --set about=100",
     "dptext synthesize private.jsonl out.json --public public.jsonl --mechanism topics --set about=100",
     "dptext synthesize private out.jsonl --public public.jsonl --mechanism votes --set about=100 --workers 2",
+    "dptext summarize private.jsonl private.summary --public public.jsonl --with topics --set topics=4",
     f"dptext utility fidelity {BOTH}",
     f"dptext utility corpus {BOTH} --label-field label",
     f"dptext utility classification {BOTH} --test public.jsonl {LABELLED} --epsilon 1",
