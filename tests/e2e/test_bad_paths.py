@@ -111,7 +111,8 @@ FEW_FOLDERS = {said: BAD_FOLDERS[said] for said in ("empty", "in a closed folder
 SPEC = ["--spec", "spec.toml"]
 NEAREST = ["-m", "candidates", "-s", "epsilon=5", "-s", "ranker=tfidf"]
 LEDGER = ["--ledger", "books.db", "--account", "books"]
-LABELLED = ["--label-field", "label", "--label", "a", "--label", "b", "--epsilon", "3", "--public", "public.jsonl"]
+LABELS = ["--label-field", "label", "--label", "a", "--label", "b", "--epsilon", "3"]
+LABELLED = [*LABELS, "--public", "public.jsonl"]
 RELEASES = ["in.jsonl", "labelled.jsonl", *LABELLED]
 SETS = ["in.jsonl", "other.jsonl"]
 POOL = ["-m", "votes", "-s", "encoder=glove", "-s", "topics=2", "--public", "public.jsonl"]
@@ -234,7 +235,8 @@ TABLE: list[tuple[str, str, dict[str, str], list[str]]] = [
     ("utility fidelity", "public", BAD_INPUTS, ["in.jsonl", "out.jsonl", "--public", "@"]),
     ("utility classification", "originals", FEW_INPUTS, ["@", "labelled.jsonl", *LABELLED, "--test", "in.jsonl"]),
     ("utility classification", "released", FEW_INPUTS, ["in.jsonl", "@", *LABELLED, "--test", "in.jsonl"]),
-    ("utility classification", "public", FEW_INPUTS, [*RELEASES, "--public", "@", "--test", "in.jsonl"]),
+    ("utility classification", "public", FEW_INPUTS,
+        ["in.jsonl", "labelled.jsonl", *LABELS, "--public", "@", "--test", "in.jsonl"]),
     ("utility classification", "test", BAD_INPUTS, [*RELEASES, "--test", "@"]),
     ("utility corpus", "private", FEW_INPUTS, ["@", "out.jsonl", "--public", "public.jsonl"]),
     ("utility corpus", "released", FEW_INPUTS, ["in.jsonl", "@", "--public", "public.jsonl"]),
@@ -242,7 +244,7 @@ TABLE: list[tuple[str, str, dict[str, str], list[str]]] = [
     ("utility corpus", "test", BAD_INPUTS, ["in.jsonl", "out.jsonl", "--public", "public.jsonl", "--test", "@"]),
     ("utility balance", "originals", FEW_INPUTS, ["@", "labelled.jsonl", *LABELLED]),
     ("utility balance", "released", FEW_INPUTS, ["in.jsonl", "@", *LABELLED]),
-    ("utility balance", "public", FEW_INPUTS, [*RELEASES, "--public", "@"]),
+    ("utility balance", "public", FEW_INPUTS, ["in.jsonl", "labelled.jsonl", *LABELS, "--public", "@"]),
     ("utility balance", "model", FEW_FOLDERS, [*RELEASES, "--model", "@"]),
     ("utility balance", "held_out", BAD_INPUTS, [*RELEASES, "--model", "model", "--held-out", "@"]),
 ]  # fmt: skip

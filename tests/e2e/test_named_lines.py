@@ -57,6 +57,7 @@ COMMANDS = (
     "dptext synthesize private.jsonl out.jsonl --public public.jsonl --mechanism votes --set about=100",
     "dptext synthesize private.jsonl out.json --public public.jsonl --mechanism topics --set about=100",
     "dptext synthesize private out.jsonl --public public.jsonl --mechanism votes --set about=100 --workers 2",
+    "dptext summarize private.jsonl private.summary --public public.jsonl --with topics --set topics=4",
     f"dptext utility fidelity {BOTH}",
     f"dptext utility corpus {BOTH} --label-field label",
     f"dptext utility classification {BOTH} --test public.jsonl {LABELLED} --epsilon 1",
@@ -65,13 +66,13 @@ COMMANDS = (
     "dptext audit exact -m word_metric --set epsilon=1 --set noise=tem --set n_words=9 --first the --second of",
     "dptext audit sensitivity --dims 2 --pairs 100 --figure x.svg",
     "dptext audit membership private.jsonl --label-field label --attack shokri --classifier tfidf",
-    f"dptext audit authorship posts.jsonl --author-field author {WORDS}",
+    f"dptext audit authorship posts.jsonl --author-field author {WORDS} --train-texts 5 --attacked-texts 3",
     f"dptext audit trait private.jsonl other.jsonl {REDACTED} --training 40 --attacked 20",
-    f"dptext audit divergence {BOTH} --alphas 1.1,2",
+    f"dptext audit divergence {BOTH} --alphas 1.1,2 --components 16",
     "dptext budget open notes --epsilon 1 --unit document --ledger b.db",
     "dptext keys create me --scope admin --ledger books.db",
     "dptext serve --models private --ledger books.db",
-    "dptext compare e.toml --out compared",
+    "dptext compare e.toml --out compared --retry",  # of cells that failed for want of weights
 )
 
 
@@ -82,7 +83,7 @@ def test_the_named_line_suffices(command: str, tmp_path: Path) -> None:
     prepare(folder)
     done = environment.run(command, cwd=folder)
     for _ in range(2):
-        if done.returncode != 2:
+        if done.returncode not in (2, 5):  # 5: cells of a comparison failed
             break
         named = done.stderr.strip().rpartition("Run: ")[2]
         assert named.startswith("pip install "), done.stderr

@@ -78,7 +78,7 @@ def test_the_steps_in_a_clean_environment(tmp_path: Path, postgres: Server) -> N
         if what == "COPY" and not value.startswith("--from"):
             *names, target = value.split()
             for name in names:
-                place = source / target / name if target == "./" else source / target
+                place = source / target / Path(name).name if target.endswith("/") else source / target
                 copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
                 place.parent.mkdir(parents=True, exist_ok=True)
                 copy(ROOT / name, place)

@@ -2,6 +2,7 @@
 
 import json
 import shlex
+from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Final
@@ -14,7 +15,7 @@ from dptext.cli.audit import EXIT_REFUTED
 from dptext.cli.grouped import computes, leaves, runs
 from dptext.cli.options import ForceOption, JsonOption, file_argument, folder_path, output_folder_option, output_option
 from dptext.cli.terminal import advising, counted, say
-from dptext.errors import ConfigError
+from dptext.errors import ConfigError, MissingExtraError
 from dptext.text.files import Target
 from dptext.types import Json, fields_as_json
 from dptext_lab.cli.answers import comparison
@@ -80,9 +81,17 @@ def compare(
     printing.answer(comparison(results.rows), screen, more, data)
     if summary.failed:
         say(f"{plural(summary.failed, 'cell')} failed: the table says why (column `error`). --retry runs them again.")
+        for line in lacking(row.error or "" for row in results.rows):
+            say(line)
     if summary.refuted:
         return EXIT_REFUTED
     return EXIT_FAILED_CELLS if summary.failed else 0
+
+
+def lacking(errors: Iterable[str]) -> list[str]:
+    """Return what the cells of these errors lack, with the line that installs it, each once."""
+    sign = f"{MissingExtraError.__name__}: "
+    return [*dict.fromkeys(error.removeprefix(sign) for error in errors if error.startswith(sign))]
 
 
 PAGE = "report.html"

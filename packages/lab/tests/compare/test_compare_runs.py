@@ -15,6 +15,7 @@ from commands import dptext
 from compared import CANARY, as_toml, experiment, plant, replacement, words, write_texts
 from dptext.errors import ConfigError
 from dptext.text.packed_rows import load_pyarrow
+from dptext_lab.cli.compare import lacking
 from dptext_lab.compare.experiment import parse_experiment
 from dptext_lab.compare.folder import ExperimentFolder, read_cell
 from dptext_lab.compare.runner import Options, run_experiment
@@ -285,3 +286,9 @@ def test_a_claim_that_an_audit_refutes_ends_the_command_with_1(
     found = {row["metric"]: row for row in json.loads((out / "table.json").read_text("utf-8")) if row["kind"]}
     assert found["distinguish.refuted"]["value"] == 1
     assert found["fidelity.tokens_kept"]["value"] == 1
+
+
+def test_what_failed_cells_lack_is_told_once_each() -> None:
+    weights, torch = "It needs its weights. Run: pip install a", "It needs the package torch. Run: pip install b"
+    errors = [f"MissingExtraError: {each}" for each in (weights, torch, weights)]
+    assert lacking(["", *errors, "ConfigError: Expected another. Run: it again"]) == [weights, torch]

@@ -135,5 +135,10 @@ def test_the_answer_comes_with_its_rows_or_is_none(folder: Path, tmp_path: Path)
 def test_the_measured_table_of_the_package_is_read() -> None:
     code, out, _ = dptext("recommend", "--of", "texts", "--epsilon", 10, "--task", "classification")
     assert code == 0
-    assert out.startswith("Take candidates: at epsilon 10 per document")
+    assert out.startswith("Take none: use the public texts. Up to epsilon 10 per document")
+    assert re.search(r"^  snips: candidates .*: accuracy 0\.\d{3} ", out, re.MULTILINE)
+    assert "dptext fit" not in out
+    code, out, _ = dptext("recommend", "--of", "texts", "--epsilon", 10, "--task", "meaning")
+    assert code == 0
+    assert out.startswith("Take candidates: up to epsilon 10 per document")
     assert "Next: dptext fit --mechanism candidates --set epsilon=10" in out
