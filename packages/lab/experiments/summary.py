@@ -11,6 +11,7 @@ rules were fixed on the split "public", which no private text enters. Rows:
 - *public-only*: the same model writes as many texts from the same examples, and they are read and chosen by the same
   rules, where the numbers are those of its own drafts in the place of private ones.
 - *builtin*, *pool*, *both*: written from one summary by the model, by the pool, and both together.
+- *summary reads*: the labels that the noisy numbers themselves give the test texts; no text is written.
 """
 
 from __future__ import annotations
@@ -27,10 +28,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import numpy as np
 from language import KNOWN, SEED, SPLITS, Split, taught
+from sklearn.metrics import f1_score
 from synthesis_splits import SNIPS, cut, read
 
 from dptext.runs.summarizing import read_summary
+from dptext.synthesis.judging import judged
 
 Row = dict[str, Any]
 DELTA = 1e-5
@@ -126,6 +130,21 @@ class Case:
             "seconds": round(time.time() - began),
         }  # fmt: skip
 
+    def read(self, path: Path, epsilon: float, seed: int) -> Row:
+        """Return the row of the labels that the noisy numbers themselves give the test texts; nothing is written."""
+        summary, _, _ = read_summary(path)
+        texts, began = [row["text"] for row in self.test], time.time()
+        space = summary.public.pool.space
+        assert space is not None
+        labels, truth = list(self.split.names), [row["label"] for row in self.test]
+        found = [labels[i] for i in judged(summary, texts, space.points(texts))[0].argmax(axis=1)]
+        right = float(np.mean([a == b for a, b in zip(found, truth, strict=True)]))
+        return {
+            "split": self.name, "row": "summary reads", "epsilon": epsilon, "seed": seed, "texts": 0,
+            "accuracy": round(right, 4), "macro_f1": round(f1_score(truth, found, average="macro"), 4),
+            "seconds": round(time.time() - began),
+        }  # fmt: skip
+
     def rows(self, epsilons: list[float], seeds: list[int], writers: list[str]) -> Iterator[Row]:
         """Measure everything, row by row."""
         rng, now = random.Random(SEED), time.time()  # noqa: S311
@@ -143,6 +162,7 @@ class Case:
                     *made, said = self.wrote(alone, "builtin", seed)
                     print(said)
                     yield self.line("public-only", "", seed, (made[0], made[1]), now)
+                yield self.read(summary, epsilon, seed)
                 both: tuple[list[str], list[str]] = ([], [])
                 for writer in writers:
                     *made, said = self.wrote(summary, writer, seed)
