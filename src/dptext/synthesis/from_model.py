@@ -41,7 +41,6 @@ _FEWEST: Final = 0.02  # a token keeps at least this part of its expected number
 _ROUNDS: Final = 3  # most rounds of writing, as texts can be repeats or not readable
 _AT_ONCE: Final = 128  # texts of a task
 _TIE: Final = 1e-6
-_TRUSTED: Final = 0.7  # share of texts whose words say their label, from which on words are believed
 _STRANGE: Final = 0.4  # nats a token, from which on texts read badly
 _PARALLEL: Final = 512  # texts from which on several processes write
 
@@ -64,6 +63,8 @@ class FromModel:
         options: number of tokens among which one is chosen.
         drafts: number of texts for each label that show how often the model writes each word.
         matches: number of times that drafts are written anew to match the noisy numbers.
+        trusted: share of the written texts whose words must say the label that they were written for, for all texts to
+            get the labels of their words; above 1, texts keep the label that they were written for.
         processes: number of processes that write; 0 takes one for each processor.
     """
 
@@ -75,6 +76,7 @@ class FromModel:
     options: int = 512
     drafts: int = 32
     matches: int = 3
+    trusted: float = 0.7
     processes: int = 0
 
     def __post_init__(self) -> None:
@@ -82,6 +84,7 @@ class FromModel:
         _validate.within(1.0, 100.0, factor=self.factor)
         _validate.not_negative(matches=self.matches, tokens=self.tokens, processes=self.processes)
         _validate.positive(temperature=self.temperature)
+        _validate.within(0.0, 2.0, trusted=self.trusted)
         _validate.within(2, 4096, options=self.options)
 
     def write(self, summary: Summary, source: Randomness, *, on_progress: Progress | None = None) -> Synthetic:
@@ -92,11 +95,11 @@ class FromModel:
         wanted = apportioned(summary.shares(np.maximum(counts.numbers, counts.deviation)), self.size)
         numbers = np.ceil(wanted * self.factor).astype(np.int64)
         texts, stranger = self.written(summary, numbers, source, on_progress)
-        read, agreed = _read(summary, texts)
+        read, agreed = _read(summary, texts, self.trusted)
         kept = [own[:n] for own, n in zip(read, wanted.tolist(), strict=True)]
         flat = [(text, spec.labels[c] if spec.labels else None) for c, own in enumerate(kept) for text in own]
         flat = [flat[i] for i in shuffled(len(flat), source)]
-        said = _said(summary, wanted, kept, agreed, stranger)
+        said = _said(summary, wanted, kept, agreed, stranger, words=(agreed or 0.0) >= self.trusted)
         report = summary.report
         return Synthetic(
             tuple(text for text, _ in flat), tuple(label for _, label in flat), report, (*said, *report.sentences())
@@ -356,7 +359,7 @@ def _parts(n: int) -> list[int]:
     return [min(_AT_ONCE, n - start) for start in range(0, n, _AT_ONCE)]
 
 
-def _read(summary: Summary, texts: Sequence[Sequence[str]]) -> tuple[list[list[str]], float | None]:
+def _read(summary: Summary, texts: Sequence[Sequence[str]], trusted: float) -> tuple[list[list[str]], float | None]:
     """Return the texts of each label, and the share whose words say the label that they were written for.
 
     If the words of most texts say their label, each text gets the label of its words: words read what was written by
@@ -371,12 +374,18 @@ def _read(summary: Summary, texts: Sequence[Sequence[str]]) -> tuple[list[list[s
     found, read = scores.argmax(axis=1), [list[str]() for _ in texts]
     agreed = float((found == own).mean())
     for (label, text), said in zip(flat, found.tolist(), strict=True):
-        read[said if agreed >= _TRUSTED else label].append(text)
+        read[said if agreed >= trusted else label].append(text)
     return read, agreed
 
 
 def _said(
-    summary: Summary, wanted: Integers, kept: Sequence[Sequence[str]], agreed: float | None, stranger: float
+    summary: Summary,
+    wanted: Integers,
+    kept: Sequence[Sequence[str]],
+    agreed: float | None,
+    stranger: float,
+    *,
+    words: bool,
 ) -> Iterator[str]:
     """Yield sentences on what the corpus is worth: scarce labels, own labels, copies of public texts, and fluency."""
     spec, size = summary.spec, int(wanted.sum())
@@ -386,7 +395,7 @@ def _said(
         each = "; ".join(f"{name}: {n:,} wanted, {made:,} written" for name, n, made in few)
         yield f"The released mix of labels is not the noisy one: too few different texts were written for it. {each}."
     if agreed is not None:
-        so = "each leaves under the label of its words" if agreed >= _TRUSTED else "texts keep that label"
+        so = "each leaves under the label of its words" if words else "texts keep that label"
         yield f"The noisy words of {agreed:.0%} of the written texts say the label they were written for: {so}."
     public = {_plain(text) for text in summary.public.pool.texts}
     flat = [_plain(text) for own in kept for text in own]

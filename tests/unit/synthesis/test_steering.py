@@ -211,20 +211,21 @@ def test_what_is_written_leaves_under_the_label_that_its_words_have(fitted: Fitt
     summary = fitted.measures.measure(corpus(records), Draws(seeded(2)))
     texts = [[each.text for each in records if each.label == label][:40] for label in SPEC.labels]
     mixed = [[*texts[0][:32], *texts[1][:8]], [*texts[1][8:], *texts[0][32:]]]  # a fifth of each is of the other
-    read, agreed = _read(summary, mixed)
+    read, agreed = _read(summary, mixed, 0.7)
     assert sorted(text for own in read for text in own) == sorted(text for own in mixed for text in own)
     assert agreed is not None
     assert 0.7 <= agreed < 0.9
     assert min(np.mean([text in own for text in chosen]) for own, chosen in zip(texts, read, strict=True)) > 0.85
     half = [[*texts[0][:20], *texts[1][:20]], [*texts[1][20:], *texts[0][20:]]]
-    kept, agreed = _read(summary, half)  # words that say other labels of many texts are not believed
+    assert _read(summary, mixed, 1.1)[0] == mixed
+    kept, agreed = _read(summary, half, 0.7)  # words that say other labels of many texts are not believed
     assert kept == half
     assert agreed is not None
     assert agreed < 0.7
     unknown = [["?!"], ["zzzz"]]  # without a word of the list a text keeps its label
-    assert _read(summary, unknown) == (unknown, 1.0)
+    assert _read(summary, unknown, 0.7) == (unknown, 1.0)
     alone = replace(summary, spec=replace(summary.spec, labels=(), names=(), points=False))
-    assert _read(alone, [["a train"]]) == ([["a train"]], None)
+    assert _read(alone, [["a train"]], 0.7) == ([["a train"]], None)
 
 
 def test_what_is_sent_to_a_process_holds_noisy_numbers_and_public_text_alone(fitted: FittedSteering) -> None:
