@@ -77,6 +77,8 @@ def summarize(
     changes = {**measured, **merged(set_values(assignments, "way"), promised.settings())}
     reading = CorpusReading(layout, label_field, author_field, who)
     if like is not None:
+        if any((layout.public_text_field, layout.public_label_field, layout.public_record, layout.public_sheet)):
+            raise ConfigError("Expected no option for public files with --like: the pool is that of the other summary.")
         other, _, _ = read_summary(like)
         fitted = FittedSummary(_as_other(other.spec, {**(read_toml(spec) if spec else {}), **changes}), other.public)
         release(source, target, fitted.spec, reading, paying, ending, public=None, fitted=fitted, inputs=(like, spec))

@@ -155,6 +155,7 @@ def _facts(found: Verified, holding: Sequence[Guarantee]) -> set[str]:
         "kept": any(name.startswith(("the field ", "the ids ")) for name in found.certificate.also_reveals),
         "reveals": any((*found.certificate.also_reveals, *(name for each in stated for name in each.reveals))),
         "charged": found.certificate.charged is not None,
+        "written": found.certificate.writes_from_summary,
     }
     named: list[str] = [stated[-1].trust, *(each.unit for each in holding)]
     for main in holding[-1:]:

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from dptext.errors import ConfigError, DataError
+from dptext.mechanism import settings
 from dptext.runs.certificate import READING, Certificate, certificate_path
 from dptext.runs.results import IN_MEMORY
 from dptext.runs.statements import stated
@@ -123,7 +124,10 @@ def read_summary(path: str | PathLike[str]) -> tuple[Summary, Certificate, str]:
     digest = hashlib.sha256(data).hexdigest()
     if digest != certificate.sha256:
         raise DataError(f"{given} is not the summary that its certificate was written for: its sha256 differs.")
-    return Summary.of_bytes(data), certificate, digest
+    found = Summary.of_bytes(data)
+    if settings(found.spec) != dict(certificate.settings) or not found.has_stated_noise:
+        raise DataError(f"{given} says other settings than its certificate: nothing is written from it.")
+    return found, certificate, digest
 
 
 def writer_of(summary: Summary, name: str | None) -> str:
@@ -176,7 +180,7 @@ def write(
     name = writer_of(found, writer)
     given = {**({"size": size} if size else {}), **set_}
     try:
-        settings = WRITERS[name](**given)  # type: ignore[arg-type]
+        how = WRITERS[name](**given)  # type: ignore[arg-type]
     except TypeError:
         known = ", ".join(WRITERS[name].__dataclass_fields__)
         raise ConfigError(
@@ -184,15 +188,13 @@ def write(
         ) from None
     mixed = found if mix is None else found.mixed(mix)
     source = secure() if seed is None else seeded(seed)
-    if isinstance(settings, FromModel):
-        made = settings.write(mixed, source, on_progress=on_progress)
-    else:
-        made = settings.write(mixed, source)
+    more: dict[str, Any] = {"on_progress": on_progress} if isinstance(how, FromModel) else {}
+    made = how.write(mixed, source, **more)
     return _derived(
         made,
         certificate,
         digest,
-        {"writer": name, **asdict(settings), **({"mix": dict(mix)} if mix else {})},
+        {"writer": name, **asdict(how), **({"mix": dict(mix)} if mix else {})},
         inputs,
         Fields(text=text, label=label),
     )

@@ -373,8 +373,11 @@ def _read(summary: Summary, texts: Sequence[Sequence[str]], trusted: float) -> t
     scores[np.arange(len(own)), own] += _TIE  # a text without any listed word keeps its label
     found, read = scores.argmax(axis=1), [list[str]() for _ in texts]
     agreed = float((found == own).mean())
-    for (label, text), said in zip(flat, found.tolist(), strict=True):
-        read[said if agreed >= trusted else label].append(text)
+    moved = found if agreed >= trusted else own
+    for stays in (True, False):  # those that were written for a label come before those that come to it
+        for (label, text), said in zip(flat, moved.tolist(), strict=True):
+            if (label == said) is stays:
+                read[said].append(text)
     return read, agreed
 
 

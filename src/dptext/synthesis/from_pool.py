@@ -11,6 +11,7 @@ from typing import Final
 
 import numpy as np
 
+from dptext import _validate
 from dptext.errors import ConfigError
 from dptext.sampling.randomness import Randomness
 from dptext.synthesis.blocks import POINTS, TOPICS
@@ -42,15 +43,20 @@ class FromPool:
     size: int = 0
     prior: bool = True
 
+    def __post_init__(self) -> None:
+        _validate.not_negative(size=self.size)
+
     def write(self, summary: Summary, source: Randomness) -> Synthetic:
         """Return texts of the pool. `source` is for their order. ConfigError: neither points nor topics are there."""
         if POINTS in summary.known:
             return self._labelled(summary, source)
         if TOPICS in summary.known:
+            if summary.wanted:
+                raise ConfigError("Expected no mix of labels: without class means no text of the pool has a label.")
             return self._by_topic(summary, source)
         raise ConfigError(
             "Expected a summary of topics, or of points of labelled texts, to choose public texts by, found "
-            f"{', '.join(summary.known)}: measure --with topics."
+            f"{', '.join(summary.known)}: take --writer builtin if words were measured, or measure --with topics."
         )
 
     def _most(self, summary: Summary) -> int:
@@ -61,8 +67,6 @@ class FromPool:
         spec, pool, counts = summary.spec, summary.public.pool, summary.counts
         scores, found, means = judged(summary, pool.texts, pool.points, prior=self.prior)
         sizes = summary.shares(found) * found.sum()
-        if summary.wanted:  # the noisy shares are the prior of a label no more
-            scores = scores + np.log(np.maximum(sizes, 1e-9) / found)
         if pool.topics is not None:
             cells = summary.known[TOPICS]
             spread = cells.deviation * math.sqrt(len(spec.labels))
@@ -71,7 +75,7 @@ class FromPool:
         size = self.size or fitting_size(scores, sizes, most)
         rows, label = chosen(scores, sizes, size)
         blurred = summary.known[POINTS].deviation / found * math.sqrt(means.shape[1])
-        there = pool_counts(scores), pool_mix(scores, sizes, blurred) * len(scores)
+        there = pool_counts(scores), pool_mix(scores, found, blurred) * len(scores)
         leaving = np.bincount(label, minlength=len(counts.numbers))
         report = replace(summary.report, shortage=shortage(spec.labels, sizes, there, leaving, most))
         order = shuffled(len(rows), source)

@@ -154,8 +154,8 @@ class SummarySpec(CorpusSpec):
 
     @property
     def assumed(self) -> tuple[str, ...]:
-        """The assumptions; also that the language model is public, if it writes drafts, and that corpora are apart."""
-        model = (MODEL_IS_PUBLIC,) if self.marks and self.drafts else ()
+        """The assumptions; with words also that the language model is public, and that added corpora are apart."""
+        model = (MODEL_IS_PUBLIC,) if self.marks else ()
         return (*self.assumptions, *model, *((NOBODY_TWICE,) if self.added and self.disjoint else ()))
 
     def events(self, unit: Unit) -> tuple[Event, ...]:
@@ -398,6 +398,16 @@ class Summary:
             cells = self.known[TOPICS]
             found = Topics.of(spec.labels, cells.numbers, cells.deviation, topics.described, spec.unit, self.fit, own)
         return replace(found, names=spec.names, words=self._words())
+
+    @property
+    def has_stated_noise(self) -> bool:
+        """Whether the deviations follow from the settings. Those of a sum of summaries are not looked at."""
+        if self.spec.added:
+            return True
+        widths = {name: known.numbers.shape[1] for name, known in self.known.items()}
+        layout = self.spec.layout(dim=widths.get(POINTS, 0), width=widths.get(WORDS, 0))
+        scale = self.spec.noise().scale
+        return all(math.isclose(self.known[each.name].deviation, scale / each.part) for each in layout.blocks)
 
     @property
     def digest(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -10,11 +11,12 @@ import numpy as np
 import pytest
 
 import dptext as dp
-from dptext.errors import ConfigError
+from dptext.errors import ConfigError, DataError
 from dptext.runs import summarizing
 from dptext.runs.certificate import certificate_path
 from dptext.runs.synthesized import Synthesized
 from dptext.sampling.randomness import seeded
+from dptext.synthesis.blocks import COUNTS
 from dptext.synthesis.sums import Draws
 
 LABELS = ("health", "travel", "money", "leisure")
@@ -82,6 +84,41 @@ def test_a_mix_and_settings_of_the_writer(summary: Synthesized) -> None:
         dp.write(summary, colour=1)
     with pytest.raises(ConfigError, match="one of pool, builtin"):
         dp.write(summary, writer="poet")
+
+
+def test_a_mix_chooses_and_does_not_label(summary: Synthesized) -> None:
+    """Where one label is wanted alone, texts of other labels do not leave under its name."""
+    own = {record.text: record.label for record in dp.sample_records(200, seed=2)}
+    alone = dp.write(summary, writer="pool", mix={"health": 1.0}, size=30)
+    assert {each.label for each in alone.releases} == {"health"}
+    assert np.mean([own[each.output] == "health" for each in alone.releases]) > 0.7
+    topics = dp.summarize(PRIVATE, POOL, label="label", also=["topics"], without=["points"], topics=4, **SMALL)
+    assert dp.write(topics, writer="pool", size=20).releases
+    with pytest.raises(ConfigError, match="no mix of labels"):
+        dp.write(topics, writer="pool", mix={"health": 1.0})
+    with pytest.raises(ConfigError, match="size=-3"):
+        dp.write(summary, writer="pool", size=-3)
+
+
+@pytest.mark.parametrize("fault", ["epsilon", "noise"])
+def test_a_summary_that_says_other_settings_than_its_certificate_is_refused(
+    summary: Synthesized, fault: str, tmp_path: Path
+) -> None:
+    """The sha256 is right, so the file was changed with its certificate; the settings in the file are not those."""
+    path = tmp_path / "a.summary"
+    certificate = summary.write(path)
+    found, _, _ = summarizing.read_summary(path)
+    if fault == "epsilon":
+        other = replace(found, spec=replace(found.spec, epsilon=0.1))
+    else:
+        counts = found.known[COUNTS]
+        other = replace(found, known={**found.known, COUNTS: replace(counts, deviation=counts.deviation / 2)})
+    data = other.to_bytes()
+    path.write_bytes(data)
+    changed = replace(certificate, sha256=hashlib.sha256(data).hexdigest())
+    certificate_path(path).write_text(changed.to_json())
+    with pytest.raises(DataError, match="other settings than its certificate"):
+        summarizing.read_summary(path)
 
 
 def test_frames_have_the_columns_that_are_named(summary: Synthesized) -> None:
