@@ -1,6 +1,6 @@
 """Steering: noisy numbers of words move the output of a language model, which writes new texts.
 
-This is a summary of words and points, and the writer with a language model, in one run.
+This is a summary of words, and the writer with a language model, in one run.
 """
 
 from __future__ import annotations
@@ -32,10 +32,9 @@ class Steering(WritingSpec):
         Set first: labels, names, epsilon, about, tokens.
 
     Guarantee:
-        A unit adds a vector of length at most 1: its count, its point in the row of its label, for at most `marks`
-        different words of its text one number each, and one if it is unlike the pool; all vectors of an author together
-        have length at most 1. Discrete Gaussian noise is added once. Which words can count depends on public text and
-        the model alone.
+        A unit adds a vector of length at most 1: its count, and for at most `marks` different words of its text one
+        number each, in the row of its label; all vectors of an author together have length at most 1. Discrete Gaussian
+        noise is added once. Which words can count depends on public text and the model alone.
 
     Attributes:
         marks: largest number of different words of a text that count: those most frequent in public texts.
@@ -43,7 +42,6 @@ class Steering(WritingSpec):
         drafts: number of public texts for each label, which show how often the model writes each word.
         matches: number of times that drafts are written anew to match the noisy numbers.
         factor: how many times as many texts are written as leave.
-        points: whether class means are measured, by which the texts that leave are chosen; only with labels.
     """
 
     marks: int = 5
@@ -51,7 +49,6 @@ class Steering(WritingSpec):
     drafts: int = 32
     matches: int = 3
     factor: float = 1.5
-    points: bool = True
     kind: Literal["steering"] = field(default="steering", init=False)
 
     def __post_init__(self) -> None:
@@ -67,7 +64,7 @@ class Steering(WritingSpec):
             labels=self.labels, epsilon=self.epsilon, delta=self.delta, unit=self.unit, relation=self.relation,
             about=self.about, encoder=self.encoder, words=self.words, names=self.names if self.labels else (),
             marks=self.marks, vocabulary=self.vocabulary, model=self.model, drafts=self.drafts, tokens=self.tokens,
-            examples=self.examples, count_share=self.count_share, points=self.points,
+            examples=self.examples, count_share=self.count_share, points=False,
         )  # fmt: skip
 
     @property

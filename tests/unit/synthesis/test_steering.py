@@ -69,7 +69,7 @@ def test_no_text_adds_more_than_a_unit(points: bool, relation: str, monkeypatch:
     """Each text's vector is no longer than the sensitivity, and none that has marks is left out for being longer."""
     added = []
     monkeypatch.setattr(PrivateSum, "add", lambda self, cells, values, authors: added.append((cells, values)))
-    summary = replace(SPEC, points=points, relation=relation).summary.fit(public=POOL)
+    summary = replace(SPEC.summary, points=points, relation=relation).fit(public=POOL)
     assert summary.public.lexicon is not None
     known = " ".join(summary.public.lexicon.words)
     texts = ["", "a", f"{known[:2000]} and {known[:2000]}", "zzzz " * 400, "?!" * 9]
@@ -238,7 +238,7 @@ def test_what_is_sent_to_a_process_holds_noisy_numbers_and_public_text_alone(fit
 
 
 def test_a_summary_without_words_cannot_steer() -> None:
-    without = replace(SPEC.summary, marks=0)
+    without = replace(SPEC.summary, marks=0, points=True)
     summary = without.fit(public=POOL).measure(corpus([]), Draws(seeded(1)))
     with pytest.raises(ConfigError, match="--with words"):
         SPEC.writer.write(summary, seeded(1))
