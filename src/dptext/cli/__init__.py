@@ -89,7 +89,7 @@ COMMANDS: Final[Mapping[str, Command]] = {
     ),
     "summary show": Command(
         "dptext.cli.summary:show",
-        "Print labels, words by label and topics, with intervals.",
+        "Print labels and topics with intervals, and words by label.",
         example="dptext summary show tickets.summary",
     ),
     "summary add": Command(

@@ -47,7 +47,11 @@ def write(
     size: Annotated[int, leaves("--size", metavar="N", help="Texts that leave. 0 takes the writer's default.")] = 0,
     mix: Annotated[
         str | None,
-        leaves("--mix", metavar="LABEL=SHARE,...", help="Shares of labels. Others keep their noisy share of the rest."),
+        leaves(
+            "--mix",
+            metavar="LABEL=SHARE,...",
+            help="Shares of labels, or @FILE. Others keep their noisy share of the rest.",
+        ),
     ] = None,
     text_field: Annotated[str, leaves("--text-field", metavar="NAME", help="Column of the texts.")] = TEXT_FIELD,
     label_field: Annotated[
@@ -85,14 +89,17 @@ def write(
 
 
 def _mix(text: str | None) -> dict[str, float] | None:
-    """Return the shares in LABEL=SHARE,... ConfigError: a share is no number."""
+    """Return the shares in LABEL=SHARE,... ConfigError: a share is no number, or a label is named twice."""
     if text is None:
         return None
-    found = {}
+    found: dict[str, float] = {}
     for part in listed(text, "--mix"):
         label, _, share = part.rpartition("=")
+        name = label.strip()
+        if name in found:
+            raise ConfigError(f"Expected each label once in --mix, found {name!r} twice.")
         try:
-            found[label.strip()] = float(share)
+            found[name] = float(share)
         except ValueError:
             raise ConfigError(f"Expected --mix to look like bill=.5,parcel=.2, found {part!r}.") from None
     return found
