@@ -257,7 +257,8 @@ def test_a_mix_takes_the_place_of_the_noisy_shares(folder: Path, tmp_path: Path)
     assert certificate["derived"]["mix"] == {"health": 0.5, "travel": 0.1}
     for mix, said in (
         ("colour=.5", "Expected shares of health, travel, money, leisure"), ("health=1.5", "add up to at most 1"),
-        ("health=.1,health=.9", "each label once"), ("health", "Expected --mix to look like"), ("health=-1", "shares of labels from 0 to 1"),
+        ("health=.1,health=.9", "each label once"),
+        ("health", "Expected --mix to look like"), ("health=-1", "shares of labels from 0 to 1"),
     ):  # fmt: skip
         assert said in refused(tmp_path, *given[:2], "no.jsonl", "--mix", mix)
 
