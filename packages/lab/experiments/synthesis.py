@@ -249,7 +249,7 @@ class Measuring:
             if left := self.left("topics", epsilon):
                 report = TopicReport(**{**split.settings, "epsilon": epsilon}).fit(public=pool)
                 points = report.pool.space.points([record.text for record in private])
-                true = np.bincount(report.topics.nearest(points), minlength=64) / len(private)
+                true = np.bincount(report.pool.topics.nearest(points), minlength=64) / len(private)
             for seed in left:
                 shares = np.maximum(np.array(report.synthesize(corpus, Draws(seeded(seed))).report.counts[0]), 0)
                 apart = float(np.abs(shares / shares.sum() - true).sum() / 2)

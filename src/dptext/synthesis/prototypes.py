@@ -5,19 +5,18 @@ This is a summary of points and counts, and the writer that reads a pool, in one
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Literal, Self
 
 from dptext import _validate
 from dptext.errors import ConfigError
-from dptext.frozen import Frozen
-from dptext.sampling.randomness import Randomness, seeded
+from dptext.sampling.randomness import Randomness
 from dptext.synthesis.from_pool import FromPool
-from dptext.synthesis.pool import PublicPool
+from dptext.synthesis.on_summary import OnSummary
 from dptext.synthesis.readings import Corpus
 from dptext.synthesis.spec import SynthesisSpec, Synthetic
-from dptext.synthesis.summary import FittedSummary, Summary, SummarySpec
+from dptext.synthesis.summary import Summary, SummarySpec
 from dptext.synthesis.sums import Draws
 from dptext.text.records import Record
 
@@ -82,31 +81,11 @@ class Prototypes(SynthesisSpec):
         return small, replace(small, words=0, topics=0, unit="author", relation="replace_one")
 
 
-class FittedPrototypes(Frozen):
+class FittedPrototypes(OnSummary[Prototypes]):
     """`Prototypes` with the public parts of its summary."""
 
-    __slots__ = ("measures", "spec")
-
-    def __init__(self, spec: Prototypes, measures: FittedSummary) -> None:
-        self.spec, self.measures = spec, measures
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.spec!r})"
-
-    @property
-    def pool(self) -> PublicPool:
-        """The pool."""
-        return self.measures.pool
-
-    @property
-    def digests(self) -> Mapping[str, str]:
-        """Digests of the pool's texts, and of the space."""
-        return self.measures.digests
+    __slots__ = ()
 
     def synthesize(self, corpus: Corpus, draws: Draws) -> Synthetic:
         """One pass over the corpus, noise once, then labelled pool texts."""
         return self.spec.written(self.measures.measure(corpus, draws), draws.randomness)
-
-    def rehearse(self, nothing: Corpus) -> None:
-        """Synthesize from an empty corpus with fixed randomness."""
-        self.synthesize(nothing, Draws(seeded(0)))

@@ -5,19 +5,18 @@ This is a summary of words, and the writer with a language model, in one run.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Literal, Self
 
 from dptext import _validate
-from dptext.frozen import Frozen
 from dptext.language.reading import load_language_model
 from dptext.sampling.randomness import Randomness
 from dptext.synthesis.from_model import FromModel
-from dptext.synthesis.pool import PublicPool
+from dptext.synthesis.on_summary import OnSummary
 from dptext.synthesis.readings import Corpus
 from dptext.synthesis.spec import Synthetic
-from dptext.synthesis.summary import FittedSummary, Summary, SummarySpec
+from dptext.synthesis.summary import Summary, SummarySpec
 from dptext.synthesis.sums import Draws
 from dptext.synthesis.writer import WritingSpec
 from dptext.text.records import Record
@@ -94,26 +93,10 @@ class Steering(WritingSpec):
         return small, replace(small, labels=(), names=(), unit="author", relation="replace_one")
 
 
-class FittedSteering(Frozen):
+class FittedSteering(OnSummary[Steering]):
     """`Steering` with the public parts of its summary."""
 
-    __slots__ = ("measures", "spec")
-
-    def __init__(self, spec: Steering, measures: FittedSummary) -> None:
-        self.spec, self.measures = spec, measures
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.spec!r})"
-
-    @property
-    def pool(self) -> PublicPool:
-        """The pool."""
-        return self.measures.pool
-
-    @property
-    def digests(self) -> Mapping[str, str]:
-        """Digests of everything public that is fitted."""
-        return self.measures.digests
+    __slots__ = ()
 
     def synthesize(self, corpus: Corpus, draws: Draws) -> Synthetic:
         """Read the corpus once, add noise once, and let the model write texts by the noisy numbers."""

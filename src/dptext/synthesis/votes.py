@@ -6,23 +6,21 @@ topic report is the first round alone: noisy numbers of units, and no text but p
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Final, Generic, Literal, Self, TypeVar
+from typing import ClassVar, Final, Literal, Self
 
 import numpy as np
 
 from dptext import _validate
 from dptext.errors import ConfigError
-from dptext.frozen import Frozen
-from dptext.sampling.randomness import seeded
 from dptext.synthesis.agreement import Known
 from dptext.synthesis.blocks import TOPICS
-from dptext.synthesis.pool import PublicPool, TopicMap, apportioned, shuffled
+from dptext.synthesis.on_summary import OnSummary
+from dptext.synthesis.pool import TopicMap, apportioned, shuffled
 from dptext.synthesis.readings import Corpus, readings
 from dptext.synthesis.spec import CorpusSpec, SynthesisSpec, Synthetic
-from dptext.synthesis.summary import FittedSummary, SummarySpec
+from dptext.synthesis.summary import SummarySpec
 from dptext.synthesis.sums import Draws, PrivateSum
 from dptext.text.records import Record
 from dptext.types import Floats, Integers
@@ -82,52 +80,16 @@ class Votes(SynthesisSpec):
         return small, replace(small, labels=(), words=0, unit="author", relation="replace_one")
 
 
-Settings = TypeVar("Settings", bound=CorpusSpec)
+class FittedVotes(OnSummary[Votes]):
+    """`Votes` with a pool."""
 
-
-class OnTopics(Frozen, Generic[Settings]):
-    """A base of a synthesis that measures topics."""
-
-    __slots__ = ("measures", "spec")
-
-    spec: Settings
-    measures: FittedSummary
-
-    def __init__(self, spec: Settings, measures: FittedSummary) -> None:
-        self.spec, self.measures = spec, measures
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.spec!r})"
-
-    @property
-    def pool(self) -> PublicPool:
-        """The pool."""
-        return self.measures.pool
+    __slots__ = ()
 
     @property
     def topics(self) -> TopicMap:
         """The topics."""
         assert self.pool.topics is not None  # noqa: S101 (topics are measured)
         return self.pool.topics
-
-    @property
-    def digests(self) -> Mapping[str, str]:
-        """Digests of the pool's texts, the space and the topics."""
-        return self.measures.digests
-
-    @abstractmethod
-    def synthesize(self, corpus: Corpus, draws: Draws) -> Synthetic:
-        """Return the synthetic corpus, as `Fitted.synthesize` defines it."""
-
-    def rehearse(self, nothing: Corpus) -> None:
-        """Synthesize from an empty corpus with fixed randomness."""
-        self.synthesize(nothing, Draws(seeded(0)))
-
-
-class FittedVotes(OnTopics[Votes]):
-    """`Votes` with a pool."""
-
-    __slots__ = ()
 
     def synthesize(self, corpus: Corpus, draws: Draws) -> Synthetic:
         """Two passes, noise once in each, then texts in proportion to their votes."""
@@ -228,7 +190,7 @@ class TopicReport(SynthesisSpec):
         return small, cls(encoder="glove", words=0, dim=8, topics=4, unit="author", relation="replace_one")
 
 
-class FittedTopics(OnTopics[TopicReport]):
+class FittedTopics(OnSummary[TopicReport]):
     """A `TopicReport` with a pool."""
 
     __slots__ = ()
