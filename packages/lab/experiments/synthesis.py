@@ -139,7 +139,7 @@ class ExactSummary(SummarySpec):
 
 
 def without_noise(spec: SummarySpec) -> ExactSummary:
-    """The same settings, without noise."""
+    """Return these settings with noise 0."""
     return ExactSummary(**{each.name: getattr(spec, each.name) for each in fields(spec) if each.init})
 
 

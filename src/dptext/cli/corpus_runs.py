@@ -30,7 +30,7 @@ from dptext.runs.synthesizing import finished, run
 from dptext.runs.unpublished import Unpublished
 from dptext.sampling.randomness import Randomness, secure, seeded
 from dptext.synthesis.report import HARDLY_MORE_THAN_NOISE
-from dptext.synthesis.spec import CorpusSpec, Fitted
+from dptext.synthesis.spec import CorpusSpec, Fitted, SynthesisSpec
 from dptext.text.records import Fields, Record, records_digest
 from dptext.types import Json
 
@@ -297,7 +297,7 @@ def _say_what_was_made(
 def _say_of_the_pool(wanted: CorpusSpec, n_texts: int) -> None:
     if wanted.kind == "votes" and wanted.labels:
         say("votes with labels measured worse than public text on most corpora: prototypes is the way with labels.")
-    size = getattr(wanted, "size", 0) if wanted.kind in ("prototypes", "votes") else 0
+    size = wanted.size if isinstance(wanted, SynthesisSpec) and wanted.kind in ("prototypes", "votes") else 0
     less = f" No more leave: size={size:,} is too many." if size > n_texts else ""
     say(f"Reading the pool of {n_texts:,} public texts.{less}")
 
@@ -308,7 +308,7 @@ def _advising(place: Unpublished) -> Iterator[None]:
     with advising(lambda: _left_there(place)):
         try:
             yield
-        except Exception:
+        except Exception:  # of any kind: it is raised again, after the advice
             there = place.load()
             if there is not None and there.summary:
                 say(_left_there(place))

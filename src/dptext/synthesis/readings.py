@@ -6,6 +6,7 @@ Each is a public function of the record alone, so that one more record changes t
 from __future__ import annotations
 
 import hashlib
+import unicodedata
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -55,9 +56,13 @@ class PublicReader:
         return Reading(labels, points, unlike, marks, authors)
 
     def rounding(self, texts: Sequence[str]) -> str:
-        """Return the sha256 of the points and marks of public texts on this computer."""
+        """Return the sha256 of the points and marks of public texts on this computer, and of its version of Unicode.
+
+        Which characters are letters, and so which words a text has, follows the version of Unicode.
+        """
         found = self.read(np.zeros(len(texts), np.int64), texts, [None] * len(texts))
-        return hashlib.sha256(found.points.tobytes() + found.marks.tobytes()).hexdigest()
+        version = unicodedata.unidata_version.encode()
+        return hashlib.sha256(found.points.tobytes() + found.marks.tobytes() + version).hexdigest()
 
 
 @runtime_checkable

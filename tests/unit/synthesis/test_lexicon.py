@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from dptext.errors import ConfigError
 from dptext.synthesis.lexicon import FUNCTION_WORDS, Lexicon, fit_lexicon
+from dptext.synthesis.readings import PublicReader
 
 LIST = ("rent", "bank", "train", "dollar", "café")
 words = st.lists(st.sampled_from([*LIST, "the", "zq", "Bank", "TRAIN"]), max_size=12)
@@ -62,3 +63,12 @@ def test_a_very_long_text_is_read_to_a_public_length() -> None:
     lexicon = Lexicon(LIST, 2)
     assert lexicon.marks([f"{'so ' * 5_000}rent"]).tolist() == [[-1, -1]]
     assert lexicon.marks([f"{'so ' * 4_000}rent"]).tolist() == [[0, -1]]
+
+
+def test_computers_with_another_unicode_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A text could have other words there, though the probed texts have the same."""
+    reader, texts = PublicReader(None, fit_lexicon(["a red bus"], size=9, most=2)), ["red bus"]
+    here = reader.rounding(texts)
+    assert reader.rounding(texts) == here
+    monkeypatch.setattr("unicodedata.unidata_version", "3.2.0")
+    assert reader.rounding(texts) != here
