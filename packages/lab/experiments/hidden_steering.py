@@ -72,7 +72,7 @@ class Steered:
         """At most n different texts."""
         writer, shift = self.writer, self.words @ vector
 
-        def choose(known: np.ndarray) -> np.ndarray:
+        def choose(known: np.ndarray, _: Any) -> np.ndarray:
             moved = known + shift
             there = options_of(moved, writer.options, writer.end)
             drawn = draw_by_weight(np.take_along_axis(moved, there, axis=1) / writer.temperature, source)

@@ -68,6 +68,10 @@ class Linear:
             packed = weights
         return cls(weights, bias, _panels(packed), units, smoothing)
 
+    def at(self, exactness: Exactness) -> "Linear":
+        """Return this layer in float32 or bfloat16. bfloat16 needs an even number of inputs: others stay in float32."""
+        return Linear.of(self.weights, self.bias, "float32" if self.weights.shape[1] % 2 else exactness)
+
     @classmethod
     def padded(cls, weights: Singles, bias: Singles) -> "Linear":
         """Make the layer in float32, padded with outputs of zero to a whole panel."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -17,9 +17,9 @@ import numpy as np
 from dptext.errors import ConfigError
 from dptext.kernels import attention, tiles
 from dptext.kernels.activations import gate, log_totals
-from dptext.kernels.linear import Linear, room
+from dptext.kernels.linear import DTYPES, Exactness, Linear, room
 from dptext.kernels.norms import normalize
-from dptext.kernels.products import products
+from dptext.kernels.products import products, round_rows
 from dptext.types import Floats, Integers, Singles
 
 _ROWS_AT_ONCE: Final = 256  # tokens of a batch, few enough for the cache to hold the numbers between layers
@@ -53,6 +53,11 @@ class LlamaLayer:
     widened: Linear
     narrowed: Linear
 
+    def at(self, exactness: Exactness) -> LlamaLayer:
+        """Return this layer in another precision."""
+        linear = (each.at(exactness) for each in (self.attention, self.mixed, self.widened, self.narrowed))
+        return LlamaLayer(self.norms, *linear)
+
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Llama:
@@ -73,6 +78,11 @@ class Llama:
     theta: float
     epsilon: np.float32
     longest: int
+
+    def at(self, exactness: Exactness) -> Llama:
+        """Return this network in another precision, float32 or bfloat16. Norms and attention stay in float32."""
+        layers = tuple(layer.at(exactness) for layer in self.layers)
+        return replace(self, layers=layers, head=self.head.at(exactness))
 
     def contexts(self, prompts: Sequence[Sequence[int]], *, more: int) -> LlamaContexts:
         """Read prompts, with room for `more` tokens. ConfigError: a prompt is empty, too long or has unknown tokens."""
@@ -119,19 +129,23 @@ class LlamaContexts:
         start = max(shared, 0) if len(prompts) > 1 else 0
         self._read_rest([prompt[start:] for prompt in prompts])
 
-    def log_probabilities(self) -> Floats:
-        """ln of the probability of each token after each text, `(n, vocabulary)`."""
-        return log_probabilities(self.logits)
+    def log_probabilities(self, texts: Integers | None = None) -> Floats:
+        """ln of the probability of each token after each text, `(n, vocabulary)`; `texts` are the rows that count."""
+        return log_probabilities(self.logits if texts is None else self.logits[texts])
 
-    def append(self, tokens: Integers) -> None:
-        """Read one more token of each text, `(n,)`."""
-        self._read_rest([[token] for token in tokens.tolist()])
+    def append(self, tokens: Integers, texts: Integers | None = None) -> None:
+        """Read one more token `(n,)` of each text, or of those whose rows are `texts`."""
+        parts: list[list[int]] = [[] for _ in self._lengths]
+        for row, token in zip(range(len(parts)) if texts is None else texts, tokens.tolist(), strict=True):
+            parts[row].append(token)
+        self._read_rest(parts)
 
     def _read_rest(self, parts: Sequence[Sequence[int]]) -> None:
         batch: list[int] = []
-        for i in range(len(parts)):
+        going = [i for i, part in enumerate(parts) if len(part)]
+        for i in going:
             batch.append(i)
-            if sum(len(parts[j]) for j in batch) >= _ROWS_AT_ONCE or i == len(parts) - 1:
+            if sum(len(parts[j]) for j in batch) >= _ROWS_AT_ONCE or i == going[-1]:
                 owners = [j for j in batch for _ in parts[j]]
                 places = [int(self._lengths[j]) + k for j in batch for k in range(len(parts[j]))]
                 x = self._read(owners, places, [token for j in batch for token in parts[j]])
@@ -153,14 +167,14 @@ class LlamaContexts:
         tile, shares = room(tiles.ROWS, tiles.COLUMNS), np.empty(self._keys[0].shape[1], np.float32)
         for layer, keys, values in zip(network.layers, self._keys, self._values, strict=True):
             normalize(x, n, layer.norms[0], network.epsilon, rows)
-            products(rows, n, layer.attention.panels, layer.attention.bias, tile, projected)
+            _multiply(layer.attention, rows, n, tile, projected)
             attention.attend_causally(projected, own, where, self._sines, self._cosines, keys, values, shares, taken)
-            products(taken, n, layer.mixed.panels, layer.mixed.bias, tile, more)
+            _multiply(layer.mixed, taken, n, tile, more)
             x[:n] += more[:n, :dim]
             normalize(x, n, layer.norms[1], network.epsilon, rows)
-            products(rows, n, layer.widened.panels, layer.widened.bias, tile, both)
+            _multiply(layer.widened, rows, n, tile, both)
             gate(both, n, gated)
-            products(gated, n, layer.narrowed.panels, layer.narrowed.bias, tile, more)
+            _multiply(layer.narrowed, gated, n, tile, more)
             x[:n] += more[:n, :dim]
         normalize(x, n, network.gain, network.epsilon, rows)
         return rows
@@ -170,8 +184,16 @@ class LlamaContexts:
         head = self._network.head
         rows, found = _room(n, last.shape[1]), _room(n, len(head.bias))
         rows[:n] = last
-        products(rows, n, head.panels, head.bias, room(tiles.ROWS, tiles.COLUMNS), found)
+        _multiply(head, rows, n, room(tiles.ROWS, tiles.COLUMNS), found)
         return found[:n, : len(self._network.words)]
+
+
+def _multiply(layer: Linear, rows: Singles, n: int, tile: Singles, out: Singles) -> None:
+    given = rows
+    if layer.panels.dtype == DTYPES["bfloat16"]:
+        given = room(*rows.shape, dtype=DTYPES["bfloat16"])
+        round_rows(rows, n, given)
+    products(given, n, layer.panels, layer.bias, tile, out)
 
 
 def log_probabilities(logits: Singles) -> Floats:

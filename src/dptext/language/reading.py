@@ -7,7 +7,7 @@ import importlib.util
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -67,6 +67,12 @@ class LanguageModel:
     def text(self, tokens: Tokens) -> str:
         """The text of tokens. Special tokens are left out."""
         return str(self.tokenizer.decode(list(tokens), skip_special_tokens=True))
+
+    def fast(self) -> LanguageModel:
+        """Return the model in the fastest precision of this processor, for texts that follow nothing private."""
+        from dptext.kernels.linear import best_there_is  # noqa: PLC0415 (numba is slow to load)
+
+        return replace(self, network=self.network.at(best_there_is("auto")))
 
     def contexts(self, prompts: Sequence[Tokens], *, more: int) -> LlamaContexts:
         """Read prompts of at least one token, with room for `more` tokens. Errors: see `Llama.contexts`."""

@@ -13,7 +13,7 @@ from dptext.sampling.weights import draw_by_weight, softmax
 from dptext.types import Floats, Integers
 
 _TEXTS_AT_ONCE: Final = 64
-#: A choice of the next token of each text, from log-probabilities `(rows, vocabulary)` and each row's tokens so far.
+#: A choice of the next token of texts, from log-probabilities `(rows, vocabulary)` and each row's tokens so far.
 Choose = Callable[[Floats, Sequence[Tokens]], Integers]
 
 
@@ -28,8 +28,8 @@ class Shifted:
     """Draw in proportion to p^(1 / temperature) e^shift among the most likely options. Draws protect no private input.
 
     Tokens that are already in a text get no positive shift. `expected` `(size,)` is the expected number of occurrences
-    of each token, summed over the steps of texts that have not ended. `likely` is the sum of the log-probabilities,
-    without shift, of the `drawn` tokens of these texts.
+    of each token, summed over the steps. `likely` is the sum of the log-probabilities, without shift, of the `drawn`
+    tokens.
     """
 
     __slots__ = ("_end", "_options", "_shift", "_source", "_temperature", "drawn", "expected", "likely")
@@ -48,12 +48,10 @@ class Shifted:
             row[known] -= np.maximum(self._shift[known], 0.0)
         there = options_of(moved, self._options, self._end)
         weights = np.take_along_axis(moved, there, axis=1)
-        longest = max(map(len, texts))
-        going = [i for i, text in enumerate(texts) if len(text) == longest]  # the other texts have ended
-        np.add.at(self.expected, there[going], softmax(weights[going]))
+        np.add.at(self.expected, there, softmax(weights))
         found = np.asarray(there[np.arange(len(there)), draw_by_weight(weights, self._source)])
-        self.likely += float(public[going, found[going]].sum())
-        self.drawn += len(going)
+        self.likely += float(public[np.arange(len(there)), found].sum())
+        self.drawn += len(there)
         return found
 
 
@@ -74,16 +72,14 @@ def write(model: LanguageModel, prompts: Sequence[Tokens], choose: Choose, *, en
     for start in range(0, len(prompts), _TEXTS_AT_ONCE):
         part = prompts[start : start + _TEXTS_AT_ONCE]
         contexts, found = model.contexts(part, more=most), [list[int]() for _ in part]
-        open_ = np.ones(len(part), bool)
+        going = np.arange(len(part))
         for _ in range(most):
-            chosen = choose(contexts.log_probabilities(), found)
-            for i in np.flatnonzero(open_):
-                if chosen[i] == end:
-                    open_[i] = False
-                else:
-                    found[i].append(int(chosen[i]))
-            if not open_.any():
+            chosen = choose(contexts.log_probabilities(going), [found[i] for i in going])
+            going, chosen = going[chosen != end], chosen[chosen != end]
+            for i, token in zip(going.tolist(), chosen.tolist(), strict=True):
+                found[i].append(token)
+            if not len(going):
                 break
-            contexts.append(chosen)
+            contexts.append(chosen, going)
         written += found
     return written

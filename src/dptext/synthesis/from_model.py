@@ -174,7 +174,7 @@ class Steered:
     @classmethod
     def of(cls, by: WordTargets) -> Steered:
         """Load the model. ConfigError, MissingExtraError: see `load_language_model` and `Writer.of`."""
-        set_, model = by.settings, load_language_model(by.settings.model)
+        set_, model = by.settings, load_language_model(by.settings.model).fast()
         examples = [Record(str(i), text, label) for i, (text, label) in enumerate(by.examples)]
         writer = Writer.of(
             model, by.names, by.labels, examples, tokens=by.tokens, temperature=set_.temperature, options=set_.options

@@ -226,7 +226,7 @@ class SummarySpec(CorpusSpec):
         if not self.drafts:
             return examples, (), ""
         try:
-            model = load_language_model(self.model)
+            model = load_language_model(self.model).fast()
         except MissingExtraError:
             if self.model == SMOLLM2:  # the default model is optional: words of the pool are then counted alone
                 return examples, (), ""

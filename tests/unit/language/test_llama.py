@@ -92,6 +92,25 @@ def test_reading_in_parts_and_a_common_beginning_change_no_bit(llama: Llama) -> 
     assert np.array_equal(both[3:], log_probabilities(contexts.logits))
 
 
+def test_texts_can_be_read_on_while_others_stand_still(llama: Llama) -> None:
+    prompts = texts(6, [3, 12, 5])
+    contexts = llama.contexts([prompt[:-1] for prompt in prompts], more=3)
+    before = contexts.logits.copy()
+    contexts.append(np.array([prompts[0][-1], prompts[2][-1]]), np.array([0, 2]))
+    assert np.array_equal(contexts.logits[1], before[1])
+    contexts.append(np.array([prompts[1][-1]]), np.array([1]))
+    assert np.array_equal(contexts.logits, llama.contexts(prompts, more=0).logits)
+    assert np.array_equal(contexts.log_probabilities(np.array([2])), contexts.log_probabilities()[2:])
+
+
+@pytest.mark.skipif(not tiles.HAS_BFLOAT16, reason="this processor does not multiply bfloat16")
+def test_bfloat16_computes_nearly_the_same_numbers(llama: Llama) -> None:
+    prompts = texts(2, LENGTHS)
+    exact, found = (each.contexts(prompts, more=0).logits for each in (llama, llama.at("bfloat16")))
+    assert 0 < np.abs(found - exact).max() < 0.1 * np.abs(exact).max()
+    assert min(np.corrcoef(a, b)[0, 1] for a, b in zip(found, exact, strict=True)) > 0.999
+
+
 def test_a_network_that_looks_at_its_company_is_found_out(llama: Llama, monkeypatch: pytest.MonkeyPatch) -> None:
     attend = attention.attend_causally
 

@@ -173,10 +173,8 @@ def test_the_end_can_always_be_chosen_and_nothing_beyond_the_options() -> None:
 def test_writing_stops_at_the_end_and_at_the_most() -> None:
     model = tiny_language.model()
     end, letter = model.tokens("\n")[0], model.tokens("a")[0]
-    turns = iter(range(100))
-    written = write(
-        model, [[3], [4]], lambda known, texts: np.array([letter, end if next(turns) >= 1 else letter]), end=end, most=3
-    )
+    steps = iter([[letter, letter], [letter, end], [letter]])  # a text that has ended is not written on
+    written = write(model, [[3], [4]], lambda known, texts: np.array(next(steps)), end=end, most=3)
     assert written == [[letter] * 3, [letter]]
 
 
