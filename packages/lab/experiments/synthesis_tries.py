@@ -43,7 +43,7 @@ from dptext.synthesis.labelling import (
     chosen,
     class_scores,
     class_sizes,
-    fitting_size,
+    matched,
     prior_means,
     shrunk,
 )
@@ -360,7 +360,7 @@ def tried(name: str, windows: Windows | None) -> Iterator[dict[str, Any]]:
         for case in cases(split, windows, pool, private, epsilon):
             for way, scored in (IN_WINDOWS if windows else WAYS).items():
                 result, sizes, texts = scored(case), case.found.sizes, case.texts
-                rows, label = chosen(result, sizes, fitting_size(result, sizes, case.fitted.spec.size_of(texts)))
+                rows, label = chosen(matched(result, sizes), sizes, case.fitted.spec.size_of(texts))
                 best = result.argmax(axis=1)
                 yield {
                     "split": name, "way": way, "epsilon": epsilon, "seed": case.seed,

@@ -18,8 +18,7 @@ from dptext.synthesis.blocks import POINTS, TOPICS
 from dptext.synthesis.judging import judged
 from dptext.synthesis.labelling import (
     chosen,
-    fitting_size,
-    pool_counts,
+    matched,
     pool_mix,
     shortage,
 )
@@ -36,7 +35,7 @@ class FromPool:
     """Settings of the writer `pool`.
 
     Attributes:
-        size: number of texts; 0 means 90% of the pool, or as many as the pool has in the noisy mix of labels.
+        size: number of texts; 0 means 90% of the pool.
         prior: whether noisy class means are pulled towards guesses made from the names of the labels.
     """
 
@@ -64,20 +63,19 @@ class FromPool:
         return min(self.size or max(1, math.floor(_MOST * there)), there)
 
     def _labelled(self, summary: Summary, source: Randomness) -> Synthetic:
-        spec, pool, counts = summary.spec, summary.public.pool, summary.counts
+        spec, pool = summary.spec, summary.public.pool
         scores, found, means = judged(summary, pool.texts, pool.points, prior=self.prior)
         sizes = summary.shares(found) * found.sum()
+        best = matched(scores, sizes)
         if pool.topics is not None:
             cells = summary.known[TOPICS]
             spread = cells.deviation * math.sqrt(len(spec.labels))
-            scores = scores + pool.topics.weights(cells.numbers.sum(axis=0), spread)[:, None]
-        most = self._most(summary)
-        size = self.size or fitting_size(scores, sizes, most)
-        rows, label = chosen(scores, sizes, size)
+            best = best + pool.topics.weights(cells.numbers.sum(axis=0), spread)[:, None]
+        rows, label = chosen(best, sizes, self._most(summary))
         blurred = summary.known[POINTS].deviation / found * math.sqrt(means.shape[1])
-        there = pool_counts(scores), pool_mix(scores, found, blurred) * len(scores)
-        leaving = np.bincount(label, minlength=len(counts.numbers))
-        report = replace(summary.report, shortage=shortage(spec.labels, sizes, there, leaving, most))
+        about = pool_mix(scores, found, blurred) * len(scores)
+        leaving = np.bincount(label, minlength=len(spec.labels))
+        report = replace(summary.report, shortage=shortage(spec.labels, sizes, about, leaving))
         order = shuffled(len(rows), source)
         texts, labels = (pool.texts[i] for i in rows[order]), (spec.labels[i] for i in label[order])
         return Synthetic(tuple(texts), tuple(labels), report, report.sentences())

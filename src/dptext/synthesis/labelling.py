@@ -5,21 +5,21 @@ All of it reads noisy numbers and public text alone, so it costs no privacy.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
 
+from dptext.synthesis.pool import apportioned
 from dptext.synthesis.report import Shortage
-from dptext.synthesis.spec import MIX
 from dptext.types import Floats, Integers
 
 _SMOOTHED: Final = 9  # neighbouring directions whose signal is estimated together
 _STEPS: Final = 3
-_SMALLEST: Final = 100  # scarce labels shrink the output by this factor at most
 _BLURRED: Final = 0.5  # largest noise of a usable class mean, in lengths of a point
-_ROUNDS: Final = 100
+_ROUNDS: Final = 200
+_CLOSE: Final = 0.01  # the mix of the matched pool is within this part of each share
+_UNLIKELY: Final = -300.0  # least difference of log-probabilities, so that odds stay within the range of floats
 _FEW: Final = 0.02  # labels with a smaller share of the released texts are not reported in `others`
 # Ridge, as a part of the mean variance. Without a ridge the last directions decide, in which only the pool varies.
 _RIDGE: Final = 0.3
@@ -77,11 +77,6 @@ def class_scores(points: Floats, pool: Floats, means: Floats, sizes: Floats) -> 
     return np.asarray(scores - np.logaddexp.reduce(scores, axis=1)[:, None])
 
 
-def pool_counts(scores: Floats) -> Integers:
-    """Return the number of pool texts that fit each class best, `(classes,)`, from scores `(n, classes)`."""
-    return np.bincount(scores.argmax(axis=1), minlength=scores.shape[1])
-
-
 def pool_mix(scores: Floats, sizes: Floats, blurred: Floats) -> Floats:
     """Return the shares of the classes in the pool `(classes,)`, from scores `(n, classes)` with `sizes` as prior.
 
@@ -91,7 +86,7 @@ def pool_mix(scores: Floats, sizes: Floats, blurred: Floats) -> Floats:
     share of the texts that fit the class best.
     """
     sharp = blurred < _BLURRED
-    best = pool_counts(scores) / len(scores)
+    best = np.bincount(scores.argmax(axis=1), minlength=scores.shape[1]) / len(scores)
     if not sharp.any():
         return best
     likely = (scores - np.log(sizes / sizes.sum()))[:, sharp]
@@ -104,70 +99,56 @@ def pool_mix(scores: Floats, sizes: Floats, blurred: Floats) -> Floats:
     return found
 
 
-def missing(shares: Floats, there: Integers, size: int) -> float:
-    """Return the share of `size` texts that the pool lacks for this mix of classes.
+def matched(scores: Floats, sizes: Floats) -> Floats:
+    """Return log-probabilities `(n, classes)` by which the pool is expected to have the classes in this mix.
 
-    `there` `(classes,)` are the numbers of pool texts of each class.
+    `scores` are log-probabilities, and `sizes` `(classes,)` numbers in proportion to the mix. The odds of each class
+    are multiplied by one number for all texts (Sinkhorn 1967). So a class that the pool lacks gets the texts that are
+    nearest to it, and other classes get none of those.
     """
-    return float(np.maximum(shares - there / size, 0.0).sum())
+    chances = np.exp(np.maximum(scores - scores.max(axis=1, keepdims=True), _UNLIKELY))
+    wanted = np.maximum(sizes / sizes.sum(), 1e-9) * len(scores)
+    odds = np.ones(len(wanted))
+    for _ in range(_ROUNDS):
+        each = chances / (chances @ odds)[:, None]
+        now = odds * each.sum(axis=0)
+        if np.abs(now / wanted - 1).max() < _CLOSE:
+            break
+        odds *= wanted / now
+    found = np.log(chances) + np.log(odds)
+    return np.asarray(found - np.logaddexp.reduce(found, axis=1)[:, None])
 
 
-def fitting_size(scores: Floats, sizes: Floats, most: int) -> int:
-    """Return the number of texts, up to `most`, that the pool has in the mix of the classes, within `MIX` (L1).
+def shortage(labels: Sequence[str], sizes: Floats, about: Floats, leaving: Integers) -> Shortage | None:
+    """Return the labels of which the pool has too few texts; None if it has enough.
 
-    A class is given up if the pool has less than 1/100 of the texts that the class should have among `most`. If the
-    given-up classes exceed `MIX / 2` of the mix, only the other classes keep their proportions.
+    `about` are the estimated numbers of pool texts of each class, and `leaving` the numbers of those that leave.
     """
-    shares = sizes / sizes.sum()
-    for size in range(most, most // 5, -max(1, most // 20)):
-        found = np.bincount(chosen(scores, sizes, size)[1], minlength=len(sizes))
-        if np.abs(found / found.sum() - shares).sum() <= MIX:
-            return size
-    there = pool_counts(scores)
-    lacked = there < shares * most / _SMALLEST
-    if shares[lacked].sum() > MIX / 2:
-        shares = np.where(lacked, 0.0, shares) / shares[~lacked].sum()
-    return max(1, bisect_right(range(1, most + 1), MIX / 2, key=lambda size: missing(shares, there, size)))
-
-
-def shortage(
-    labels: Sequence[str], sizes: Floats, there: tuple[Integers, Floats], leaving: Integers, most: int
-) -> Shortage | None:
-    """Return the labels of which the pool has too few texts for `most` texts; None if the pool has enough.
-
-    `leaving` are the numbers of released texts of each class. `there` is a pair: the numbers of pool texts that fit
-    each class best, and the estimated numbers of pool texts of each class.
-    """
-    shares, leave, (best, about) = sizes / sizes.sum(), int(leaving.sum()), there
-    kept = missing(shares, best, leave) <= MIX / 2
+    shares, leave = sizes / sizes.sum(), int(leaving.sum())
     others = [c for c in range(len(shares)) if leaving[c] > max(2 * about[c], leave * _FEW)]
-    if kept and leave == most and not others:
+    if not others:
         return None
-    lacking = shares - about / most
+    lacking = shares - about / leave
     order = [int(c) for c in np.argsort(-lacking, kind="stable") if lacking[c] > 0]
-    pool = int(best.sum())
-    named = tuple((labels[c], float(shares[c]), float(about[c] / pool)) for c in order)
-    return Shortage(named, leave, most, kept, tuple(labels[c] for c in others))
+    named = tuple((labels[c], float(shares[c]), float(about[c] / about.sum())) for c in order)
+    return Shortage(named, tuple(labels[c] for c in others))
 
 
 def chosen(scores: Floats, sizes: Floats, size: int) -> tuple[Integers, Integers]:
-    """Choose at most `size` texts; return their rows in the pool and their classes.
+    """Choose `size` texts; return their rows in the pool and their classes, which are in proportion to `sizes`.
 
-    Each class gives its best texts, in proportion to its size. Where a class runs out, other classes fill up.
+    Each class takes its best texts, of those that fit it better than other classes. What is left goes to the best class
+    that has room.
     """
-    best = scores.argmax(axis=1)
-    order = [
-        np.flatnonzero(best == c)[np.argsort(-scores[best == c, c], kind="stable")] for c in range(scores.shape[1])
-    ]
-    there = np.array([len(each) for each in order])
-    quota = np.zeros(len(there), np.int64)
-    open_ = (there > 0) & (sizes > 0)
-    while (left := size - quota.sum()) > 0 and open_.any():
-        more = np.maximum(1, np.floor(left * sizes / sizes[open_].sum())).astype(np.int64) * open_
-        if more.sum() > left:  # one text each for the largest classes
-            more = np.zeros_like(more)
-            more[np.argsort(-np.where(open_, sizes, -1.0), kind="stable")[:left]] = 1
-        quota = np.minimum(quota + more * open_, there)
-        open_ &= quota < there
-    rows = np.concatenate([each[:n] for each, n in zip(order, quota, strict=True)])
-    return rows, best[rows]
+    left = apportioned(sizes, min(size, len(scores)))
+    label = np.full(len(scores), -1)
+    while left.any():
+        free, there = np.flatnonzero(label < 0), np.flatnonzero(left)
+        best = there[scores[np.ix_(free, there)].argmax(axis=1)]
+        for c in there:
+            rows = free[best == c]
+            rows = rows[np.argsort(-scores[rows, c], kind="stable")[: left[c]]]
+            label[rows] = c
+            left[c] -= len(rows)
+    rows = np.flatnonzero(label >= 0)
+    return rows, label[rows]

@@ -22,7 +22,6 @@ HARDLY_MORE_THAN_NOISE: Final = (
     "The output is hardly more than noise: do not use it. Is the corpus empty, or does it have other fields, labels or "
     "another encoding than was stated? dptext check tells."
 )
-_MORE_TEXTS: Final = "Give public texts of these labels"
 _NAMED: Final = 8  # labels or topics in a sentence
 _NAMED_WORDS: Final = 12  # of a label
 
@@ -73,17 +72,11 @@ class Shortage:
 
     Attributes:
         labels: name, wanted share, and share of the pool, of each such label; the label that lacks most comes first.
-        texts: number of released texts.
-        most: number of texts that a pool with enough texts would release.
-        kept: whether the released texts have the wanted mix of labels.
         others: labels whose released texts are probably mostly of other kinds, as the pool has few of these labels.
     """
 
     labels: tuple[tuple[str, float, float], ...]
-    texts: int
-    most: int
-    kept: bool
-    others: tuple[str, ...] = ()
+    others: tuple[str, ...]
 
     @property
     def sentence(self) -> str:
@@ -91,15 +84,11 @@ class Shortage:
         named = "; ".join(
             f"{name}: {_part(wanted)} wanted, the pool has {_part(had, 'about ')}" for name, wanted, had in self._shown
         )
-        few = f"The pool has too few texts of some labels: {named}."
-        if self.others:
-            few += f" Most texts released as {', '.join(self.others[:_NAMED])} are probably of other kinds."
-        less = f" {self.texts:,} texts leave, not {self.most:,}" * (self.texts < self.most)
-        if self.kept:
-            return (
-                f"{few}{less}, so that the mix of labels is kept. {_MORE_TEXTS}, or set size for more in another mix."
-            )
-        return f"{few}{less}{'. ' if less else ' '}The released mix of labels is not the noisy mix. {_MORE_TEXTS}."
+        return (
+            f"The pool has too few texts of some labels: {named}. Texts of {', '.join(self.others[:_NAMED])} are the "
+            "nearest ones, probably of other kinds: good for training, not for reading. Give public texts of these "
+            "labels."
+        )
 
     @property
     def _shown(self) -> Sequence[tuple[str, float, float]]:

@@ -9,8 +9,7 @@ from dptext.synthesis.labelling import (
     chosen,
     class_scores,
     class_sizes,
-    fitting_size,
-    pool_counts,
+    matched,
     pool_mix,
     prior_means,
     shortage,
@@ -51,10 +50,12 @@ def test_scores_find_the_classes_of_a_pool() -> None:
     assert (found == label[rows]).mean() > 0.97  # the best of each class
 
 
-def test_quotas_follow_shares_and_what_a_class_lacks_goes_to_others() -> None:
+def test_quotas_follow_shares_and_what_a_class_lacks_comes_from_others() -> None:
     scores = np.log(np.array([[0.9, 0.1]] * 10 + [[0.2, 0.8]] * 90))
-    label = chosen(scores, np.array([500.0, 500.0]), 60)[1]
-    assert np.bincount(label).tolist() == [10, 50]
+    rows, label = chosen(scores, np.array([500.0, 500.0]), 60)
+    assert np.bincount(label).tolist() == [30, 30]
+    assert (label[rows < 10] == 0).all()
+    assert len(rows) == len(set(rows.tolist()))
     assert len(chosen(scores, np.array([1.0, 99.0]), 20)[0]) == 20
     assert len(chosen(scores, np.array([1.0, 99.0]), 1000)[0]) == 100
     assert np.bincount(chosen(scores, np.array([100.0, 900.0]), 50)[1]).tolist() == [5, 45]
@@ -110,43 +111,45 @@ def surely(*counts: int) -> np.ndarray:
     return np.where(best[:, None] == np.arange(len(counts)), 0.0, -9.0)
 
 
-def counted(scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """What the pool has where each text is of the class that it fits best."""
-    best = pool_counts(scores)
-    return best, best.astype(float)
-
-
-def found_sizes(scores: np.ndarray, sizes: np.ndarray, size: int) -> np.ndarray:
-    return np.bincount(chosen(scores, sizes, size)[1], minlength=len(sizes))
-
-
-@pytest.mark.parametrize("few", [1500, 400, 100, 30, 12])
-def test_fewer_texts_leave_rather_than_another_mix(few: int) -> None:
+@pytest.mark.parametrize("few", [1500, 400, 100, 12, 3, 0])
+@pytest.mark.parametrize("size", [4500, 3600, 400])
+def test_the_mix_that_leaves_is_the_wanted_one_whatever_the_pool_has(few: int, size: int) -> None:
     scores, sizes = surely(2000, 2000, few), np.array([400.0, 400.0, 200.0])
-    size = fitting_size(scores, sizes, 3600)
-    found = np.bincount(chosen(scores, sizes, size)[1], minlength=3) / size
-    assert np.abs(found - sizes / sizes.sum()).sum() < 0.11
-    assert size <= few / 0.15 + 1
-    told = shortage(("a", "b", "c"), sizes, counted(scores), found_sizes(scores, sizes, size), 3600)
-    assert (told is None) == (few == 1500)
-    assert told is None or (told.kept, told.labels[0][0], told.texts) == (True, "c", size)
-    assert told is None or "c: 20% wanted, the pool has " in told.sentence
+    scores = scores + np.random.default_rng(1).normal(0, 0.5, scores.shape)  # no two texts are alike
+    label = chosen(matched(scores, sizes), sizes, size)[1]
+    found = np.bincount(label, minlength=3)
+    assert found.sum() == min(size, len(scores))
+    assert np.abs(found - sizes / sizes.sum() * found.sum()).max() < 1
+
+
+def test_a_class_that_the_pool_lacks_gets_the_nearest_texts_and_other_classes_keep_their_order() -> None:
+    scores = np.log(np.array([[0.9, 0.0999, 0.0001], [0.6, 0.39, 0.01], [0.2, 0.79, 0.01], [0.1, 0.8999, 0.0001]]))
+    assert scores.argmax(axis=1).tolist() == [0, 0, 1, 1]
+    found = matched(scores, np.array([1.0, 1.0, 2.0]))
+    assert found.argmax(axis=1).tolist() == [0, 2, 2, 1]
+    assert np.exp(found).sum(axis=0) == pytest.approx([1, 1, 2], abs=0.03)
+    apart = (found - scores) - (found - scores)[:, :1]
+    assert np.abs(apart - apart[0]).max() < 1e-9  # the odds of each class are moved alike for all texts
+
+
+def test_a_class_that_no_text_is_near_and_one_that_is_not_wanted() -> None:
+    scores = np.array([[0.0, -800.0], [0.0, -900.0], [-1.0, -700.0]])
+    found = matched(scores, np.array([2.0, 1.0]))
+    assert np.isfinite(found).all()
+    scores = np.log(np.full((10, 2), 0.5))
+    assert np.bincount(chosen(matched(scores, np.array([1.0, 0.0])), np.array([1.0, 0.0]), 9)[1]).tolist() == [9]
 
 
 @pytest.mark.parametrize("few", [0, 3])
-def test_a_label_that_the_pool_lacks_is_named_and_the_others_keep_their_mix(few: int) -> None:
-    scores, sizes = surely(900, 3000, few), np.array([400.0, 400.0, 200.0])
-    size = fitting_size(scores, sizes, 3600)
-    found = np.bincount(chosen(scores, sizes, size)[1], minlength=3)
-    assert found[2] == few
-    assert abs(found[0] / found[:2].sum() - 0.5) < 0.051
-    assert size > 1600
-    told = shortage(("a", "b", "c"), sizes, counted(scores), found, 3600)
+def test_a_label_that_the_pool_lacks_is_named(few: int) -> None:
+    about, sizes = np.array([900.0, 3000.0, few]), np.array([400.0, 400.0, 200.0])
+    told = shortage(("a", "b", "c"), sizes, about, np.array([1440, 1440, 720]))
     assert told is not None
-    assert not told.kept
+    assert (told.others, told.labels[0][0]) == (("c",), "c")
     assert told.sentence.startswith(
         f"The pool has too few texts of some labels: c: 20% wanted, the pool has {'none' if few == 0 else 'under 1%'}"
     )
+    assert "Texts of c are the nearest ones, probably of other kinds" in told.sentence
 
 
 def points(rng: np.random.Generator, *counts: int) -> np.ndarray:
@@ -172,7 +175,7 @@ def test_a_blurred_class_is_counted_by_what_fits_it_best() -> None:
     means = np.array([[1.0, 0, 0], [0, 1.0, 0], [0.4, 0.4, 2.0]])
     there = points(np.random.default_rng(4), 600, 400, 0)
     scores = class_scores(there, there, means, sizes)
-    best = pool_counts(scores) / 1000
+    best = np.bincount(scores.argmax(axis=1), minlength=3) / 1000
     told = pool_mix(scores, sizes, np.array([0.1, 0.1, 3.0]))
     assert told[2] == best[2]
     assert told.sum() == pytest.approx(1)
@@ -180,19 +183,9 @@ def test_a_blurred_class_is_counted_by_what_fits_it_best() -> None:
     assert np.array_equal(pool_mix(scores, sizes, np.full(3, 9.0)), best)
 
 
-def test_texts_that_leave_under_a_label_that_the_pool_lacks_are_told() -> None:
-    best, about = np.array([500, 300, 400]), np.array([500.0, 690.0, 10.0])
-    told = shortage(("a", "b", "c"), np.array([400.0, 300.0, 450.0]), (best, about), np.array([380, 290, 390]), 1060)
-    assert told is not None
-    assert told.others == ("c",)
-    assert "c: 39% wanted, the pool has under 1%" in told.sentence
-    assert "Most texts released as c are probably of other kinds." in told.sentence
-
-
-def test_rare_labels_that_a_pool_lacks_cost_no_texts() -> None:
-    scores, sizes = surely(2000, 2000, 0), np.array([490.0, 490.0, 20.0])
-    assert fitting_size(scores, sizes, 3600) == 3600
-    assert shortage(("a", "b", "c"), sizes, counted(scores), found_sizes(scores, sizes, 3600), 3600) is None
+def test_rare_labels_that_a_pool_lacks_are_no_finding() -> None:
+    about, sizes = np.array([2000.0, 2000.0, 0.0]), np.array([490.0, 490.0, 20.0])
+    assert shortage(("a", "b", "c"), sizes, about, np.array([1764, 1764, 72])) is None
 
 
 def test_a_size_above_the_pool_is_no_lack_of_a_label() -> None:
@@ -202,9 +195,8 @@ def test_a_size_above_the_pool_is_no_lack_of_a_label() -> None:
         found = dp.synthesize(
             list(dp.sample_records(400, seed=5)), pool, labels=labels, encoder="glove", words=8, epsilon=8.0, size=size
         )
-        told = found.report.shortage
-        assert told is None or (told.texts, told.kept) == (told.most, False)
-        assert len(found.releases) <= min(size, len(pool))
+        assert found.report.shortage is None
+        assert len(found.releases) == min(size, len({record.text for record in pool}))
 
 
 def test_topics_are_described_by_what_tells_them_apart() -> None:
