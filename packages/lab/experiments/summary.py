@@ -8,8 +8,10 @@ nobody else saw. Replace one document, delta 1e-5, 2,000 private texts. Splits a
 rules were fixed on the split "public", which no private text enters. Rows:
 
 - *original*: the private texts. *random*: random labels on the pool.
-- *public-only*: the same model writes as many texts from the same examples, and they are read and chosen by the same
-  rules, where the numbers are those of its own drafts in the place of private ones.
+- *public-only*: the same model writes as many texts from the same examples, and nothing steers it. They are read by a
+  summary of its own drafts, which are public, in the place of private texts. Rows: *as written*; *relabelled* by that
+  summary's class means and words; those that *agree* with it; the *half* of each label that fits best. *public-only,
+  pool* is the pool by that summary, and *public-only, both* the pool with the best of the others by test score.
 - *builtin*, *pool*, *both*: written from one summary by the model, by the pool, and both together.
 - *summary reads*: the labels that the noisy numbers themselves give the test texts; no text is written.
 """
@@ -37,6 +39,7 @@ from dptext.runs.summarizing import read_summary
 from dptext.synthesis.judging import judged
 
 Row = dict[str, Any]
+Made = tuple[list[str], list[str]]
 DELTA = 1e-5
 
 
@@ -113,14 +116,45 @@ class Case:
             "--seed", seed, "--force",
         )  # fmt: skip
 
-    def wrote(self, summary: Path, writer: str, seed: int) -> tuple[list[str], list[str], str]:
+    def wrote(self, summary: Path, writer: str, seed: int, *more: str) -> tuple[list[str], list[str], str]:
         """Write from a summary; return texts, labels and what is said."""
         out = self.folder / f"{writer}.jsonl"
         size = ["--size", self.size] if writer == "builtin" else []
-        said = dptext("write", summary, out, "--writer", writer, *size, "--seed", seed, "--force")
+        said = dptext("write", summary, out, "--writer", writer, *size, *more, "--seed", seed, "--force")
         return (*got(out), said)
 
-    def line(self, row: str, epsilon: float | str, seed: int, made: tuple[list[str], list[str]], began: float) -> Row:
+    def public_only(self, like: Path, seed: int, writers: list[str]) -> Iterator[Row]:
+        """Measure what public text and the model give alone."""
+        alone, began = self.folder / "drafts.summary", time.time()
+        self.drafted(like, alone, seed)
+        made: dict[str, Made] = {}
+        if "builtin" in writers:
+            texts, labels, _ = self.wrote(alone, "builtin", seed, "--set", "matches=0", "--set", "trusted=2")
+            made["as written"] = texts, labels
+            found, names = read_summary(alone)[0], list(self.split.names)
+            space = found.public.pool.space
+            assert space is not None
+            scores = judged(found, texts, space.points(texts))[0]
+            own, best = np.array([names.index(label) for label in labels]), scores.argmax(axis=1)
+            made["relabelled"] = texts, [names[i] for i in best]
+            fit = scores[np.arange(len(own)), own]
+            halves = [
+                (rows := np.flatnonzero(own == c))[np.argsort(-fit[rows], kind="stable")[: len(rows) // 2]]
+                for c in range(len(names))
+            ]
+            for row, kept in (("agree", np.flatnonzero(own == best)), ("half", np.concatenate(halves))):
+                made[row] = [texts[i] for i in kept], [labels[i] for i in kept]
+        rows = {row: self.line(f"public-only, {row}", "", seed, each, began) for row, each in made.items()}
+        yield from rows.values()
+        if "pool" in writers:
+            pool = self.wrote(alone, "pool", seed)[:2]
+            yield self.line("public-only, pool", "", seed, pool, began)
+            if rows:
+                best_row = max(rows, key=lambda row: rows[row]["accuracy"])
+                both = made[best_row][0] + pool[0], made[best_row][1] + pool[1]
+                yield self.line("public-only, both", "", seed, both, began)
+
+    def line(self, row: str, epsilon: float | str, seed: int, made: Made, began: float) -> Row:
         """Return the measured row of texts with labels."""
         own, given = [each["text"] for each in self.base], [each["label"] for each in self.base]
         found = taught(own + made[0], given + made[1], self.test)
@@ -156,14 +190,10 @@ class Case:
             for epsilon in epsilons:
                 summary, began = self.folder / f"{epsilon}.summary", time.time()
                 print(self.summarized(epsilon, summary, seed))
-                if epsilon == epsilons[0] and "builtin" in writers:
-                    alone, now = self.folder / "drafts.summary", time.time()
-                    self.drafted(summary, alone, seed)
-                    *made, said = self.wrote(alone, "builtin", seed)
-                    print(said)
-                    yield self.line("public-only", "", seed, (made[0], made[1]), now)
+                if epsilon == epsilons[0]:
+                    yield from self.public_only(summary, seed, writers)
                 yield self.read(summary, epsilon, seed)
-                both: tuple[list[str], list[str]] = ([], [])
+                both: Made = ([], [])
                 for writer in writers:
                     *made, said = self.wrote(summary, writer, seed)
                     print(said, *(f"    {b}: {a}" for a, b in list(zip(*made, strict=True))[:12]), sep="\n")

@@ -2,10 +2,12 @@
 
     python packages/lab/experiments/summary_choices.py rates                 # marks, and how numbers become rates
     python packages/lab/experiments/summary_choices.py labels --epsilon 1    # which label a written text leaves under
+    python packages/lab/experiments/summary_choices.py pool                  # which label a text of the pool gets
 
 The split is "public" of `summary.py`: requests of four intents, of which the pool has two. The "private" half is
 public, too. `rates` reads test texts by naive Bayes with the believed rates. `labels` writes texts with the built-in
-model, labels them in several ways, and tries a classifier that learns from them on test texts.
+model, labels them in several ways, and tries a classifier that learns from them on test texts. `pool` labels texts of
+the pool, on this split and on halves of the public part of 20 Newsgroups, whose pool has all labels or two thirds.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import synthesis_splits
 from language import SEED, records, taught
 from summary import ALL
 from synthesis_splits import SNIPS
@@ -24,6 +27,7 @@ from synthesis_splits import SNIPS
 from dptext.sampling.randomness import seeded
 from dptext.synthesis.blocks import WORDS
 from dptext.synthesis.from_model import FromModel
+from dptext.synthesis.from_pool import FromPool
 from dptext.synthesis.judging import believed, judged, labelled, word_scores
 from dptext.synthesis.pool import apportioned
 from dptext.synthesis.summary import Summary, SummarySpec
@@ -31,6 +35,7 @@ from dptext.synthesis.sums import Draws
 from dptext.text.batches import Batch
 from dptext.types import Floats
 
+NEWS_SEED = 20261124  # of `synthesis.py`: the private part of its split is not read
 GRID = np.linspace(-4.0, 8.0, 61)
 Rates = Callable[[Floats, float, Floats, float], Floats]
 
@@ -53,6 +58,7 @@ class Case:
         self.split = ALL["public"]
         self.pool, self.private, self.test = self.split.rows(random.Random(SEED))  # noqa: S311
         self.labels, self.names = tuple(self.split.names), tuple(self.split.names.values())
+        self.base = [row for row in self.pool if row["label"] in self.split.known]
         self.texts = [row["text"] for row in self.test]
         self.truth = np.array([self.labels.index(row["label"]) for row in self.test])
 
@@ -65,7 +71,8 @@ class Case:
 
     def summaries(self, spec: SummarySpec, seeds: int) -> Iterator[Summary]:
         """Summaries with other noise."""
-        fitted = spec.fit(public=records([{**row, "label": SNIPS[row["label"]]} for row in self.pool]), seed=SEED)
+        shown = [{**row, "label": SNIPS.get(row["label"], row["label"])} for row in self.pool]
+        fitted = spec.fit(public=records(shown), seed=SEED)
         for seed in range(seeds):
             yield fitted.measure(self.corpus, Draws(seeded(seed)))
 
@@ -109,8 +116,7 @@ def by_rates(case: Case) -> None:
 
 def by_labels(case: Case, epsilon: float, size: int) -> None:
     """Print the accuracy of a classifier that learns from written texts, by the rule for their labels."""
-    base = [row for row in case.pool if row["label"] in case.split.known]
-    own, given = [row["text"] for row in base], [row["label"] for row in base]
+    own, given = [row["text"] for row in case.base], [row["label"] for row in case.base]
     (found,) = case.summaries(case.spec(epsilon=epsilon), 1)
     counts = np.maximum(found.counts.numbers, found.counts.deviation)
     texts, _ = FromModel(size=size).written(found, apportioned(counts, size), seeded(0), None)
@@ -136,15 +142,65 @@ def by_labels(case: Case, epsilon: float, size: int) -> None:
         print(f"epsilon {epsilon}, {name}: {len(kept):,} texts, {score['accuracy']:.3f}", flush=True)
 
 
+class Posts(Case):
+    """Halves of the public part of 20 Newsgroups; with `lacking` the pool has two labels of three."""
+
+    def __init__(self, *, lacking: bool) -> None:
+        news = synthesis_splits.SPLITS["20 Newsgroups"]
+        rows = news.rows(random.Random(NEWS_SEED))[0]  # noqa: S311
+        rows = random.Random(SEED).sample(rows, len(rows))  # noqa: S311
+        half, most = len(rows) // 2, int(len(rows) * 0.9)
+        self.pool, self.private, self.test = rows[:half], rows[half:most], rows[most:]
+        self.labels, self.names = tuple(news.names), tuple(news.names.values())
+        known = [label for i, label in enumerate(self.labels) if i % 3]
+        if lacking:
+            self.pool = [row for row in self.pool if row["label"] in known]
+        self.base = self.pool if lacking else []
+        self.texts = [row["text"] for row in self.test]
+        self.truth = np.array([self.labels.index(row["label"]) for row in self.test])
+
+    def spec(self, **changes: Any) -> SummarySpec:
+        """The settings."""
+        found = SummarySpec(labels=self.labels, names=self.names, about=len(self.private), encoder="glove")
+        return replace(found, **changes)
+
+
+def by_pool(seeds: int) -> None:
+    """Print the accuracy of a classifier that learns from labelled texts of the pool, by the rule for their labels."""
+    cases = {
+        "SNIPS, two intents lacking": Case(),
+        "posts": Posts(lacking=False),
+        "posts, seven groups lacking": Posts(lacking=True),
+    }
+    for name, case in cases.items():
+        own, given = [row["text"] for row in case.base], [row["label"] for row in case.base]
+        for epsilon in (1.0, 4.0):
+            right: dict[str, list[float]] = {"best label": [], "as much of each label as is wanted": []}
+            for found in case.summaries(case.spec(epsilon=epsilon), seeds):
+                pool = found.public.pool
+                best = judged(found, pool.texts, pool.points)[0].argmax(axis=1)
+                made = FromPool().write(found, seeded(0))
+                for each, texts, labels in (
+                    ("best label", pool.texts, [case.labels[i] for i in best]),
+                    ("as much of each label as is wanted", made.texts, made.labels),
+                ):
+                    taken = own + list(texts), given + [label or "" for label in labels]
+                    right[each].append(taught(*taken, case.test)["accuracy"])
+            told = "; ".join(f"{each} {' '.join(f'{a:.3f}' for a in found)}" for each, found in right.items())
+            print(f"{name}, epsilon {epsilon}: {told}", flush=True)
+
+
 def main() -> None:
     """Print one of the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("table", choices=["rates", "labels"])
+    parser.add_argument("table", choices=["rates", "labels", "pool"])
     parser.add_argument("--epsilon", type=float, default=1.0)
     parser.add_argument("--size", type=int, default=1_600)
     given = parser.parse_args()
     if given.table == "rates":
         by_rates(Case())
+    elif given.table == "pool":
+        by_pool(2)
     else:
         by_labels(Case(), given.epsilon, given.size)
 

@@ -18,6 +18,7 @@ from dptext.synthesis.blocks import POINTS, TOPICS
 from dptext.synthesis.judging import judged
 from dptext.synthesis.labelling import (
     chosen,
+    fitting_size,
     matched,
     pool_mix,
     shortage,
@@ -28,6 +29,7 @@ from dptext.synthesis.summary import Summary
 from dptext.types import Integers
 
 _MOST: Final = 0.9  # of the pool leaves at most, where no size is given
+_ENOUGH: Final = 0.25  # of that, at least, if only texts leave that fit their label better than others
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +37,8 @@ class FromPool:
     """Settings of the writer `pool`.
 
     Attributes:
-        size: number of texts; 0 means 90% of the pool.
+        size: number of texts; 0 means 90% of the pool, or as many as it has in the noisy mix of labels. If that is less
+            than a quarter of these 90%, all of them leave: a label that the pool lacks then gets the nearest texts.
         prior: whether noisy class means are pulled towards guesses made from the names of the labels.
     """
 
@@ -66,16 +69,19 @@ class FromPool:
         spec, pool = summary.spec, summary.public.pool
         scores, found, means = judged(summary, pool.texts, pool.points, prior=self.prior)
         sizes = summary.shares(found) * found.sum()
-        best = matched(scores, sizes)
+        most = self._most(summary)
+        fitting = fitting_size(scores, sizes, most)
+        size = most if self.size or fitting < _ENOUGH * most else fitting
+        best = scores if size <= fitting else matched(scores, sizes)
         if pool.topics is not None:
             cells = summary.known[TOPICS]
             spread = cells.deviation * math.sqrt(len(spec.labels))
             best = best + pool.topics.weights(cells.numbers.sum(axis=0), spread)[:, None]
-        rows, label = chosen(best, sizes, self._most(summary))
+        rows, label = chosen(best, sizes, size)
         blurred = summary.known[POINTS].deviation / found * math.sqrt(means.shape[1])
         about = pool_mix(scores, found, blurred) * len(scores)
         leaving = np.bincount(label, minlength=len(spec.labels))
-        report = replace(summary.report, shortage=shortage(spec.labels, sizes, about, leaving))
+        report = replace(summary.report, shortage=shortage(spec.labels, sizes, about, leaving, most))
         order = shuffled(len(rows), source)
         texts, labels = (pool.texts[i] for i in rows[order]), (spec.labels[i] for i in label[order])
         return Synthetic(tuple(texts), tuple(labels), report, report.sentences())

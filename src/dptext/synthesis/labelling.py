@@ -5,6 +5,7 @@ All of it reads noisy numbers and public text alone, so it costs no privacy.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Final
 
@@ -12,6 +13,7 @@ import numpy as np
 
 from dptext.synthesis.pool import apportioned
 from dptext.synthesis.report import Shortage
+from dptext.synthesis.spec import MIX
 from dptext.types import Floats, Integers
 
 _SMOOTHED: Final = 9  # neighbouring directions whose signal is estimated together
@@ -99,6 +101,16 @@ def pool_mix(scores: Floats, sizes: Floats, blurred: Floats) -> Floats:
     return found
 
 
+def fitting_size(scores: Floats, sizes: Floats, most: int) -> int:
+    """Return the number of texts, up to `most`, that the pool has in the mix of the classes, within `MIX` (L1)."""
+    shares, there = sizes / sizes.sum(), np.bincount(scores.argmax(axis=1), minlength=len(sizes))
+
+    def missing(size: int) -> float:
+        return float(np.maximum(shares - there / size, 0.0).sum())
+
+    return bisect_right(range(1, most + 1), MIX / 2, key=missing)
+
+
 def matched(scores: Floats, sizes: Floats) -> Floats:
     """Return log-probabilities `(n, classes)` by which the pool is expected to have the classes in this mix.
 
@@ -119,19 +131,19 @@ def matched(scores: Floats, sizes: Floats) -> Floats:
     return np.asarray(found - np.logaddexp.reduce(found, axis=1)[:, None])
 
 
-def shortage(labels: Sequence[str], sizes: Floats, about: Floats, leaving: Integers) -> Shortage | None:
-    """Return the labels of which the pool has too few texts; None if it has enough.
+def shortage(labels: Sequence[str], sizes: Floats, about: Floats, leaving: Integers, most: int) -> Shortage | None:
+    """Return the labels of which the pool has too few texts for `most` texts; None if it has enough.
 
     `about` are the estimated numbers of pool texts of each class, and `leaving` the numbers of those that leave.
     """
     shares, leave = sizes / sizes.sum(), int(leaving.sum())
     others = [c for c in range(len(shares)) if leaving[c] > max(2 * about[c], leave * _FEW)]
-    if not others:
+    if not others and leave == most:
         return None
-    lacking = shares - about / leave
+    lacking = shares - about / most
     order = [int(c) for c in np.argsort(-lacking, kind="stable") if lacking[c] > 0]
     named = tuple((labels[c], float(shares[c]), float(about[c] / about.sum())) for c in order)
-    return Shortage(named, tuple(labels[c] for c in others))
+    return Shortage(named, leave, most, tuple(labels[c] for c in others))
 
 
 def chosen(scores: Floats, sizes: Floats, size: int) -> tuple[Integers, Integers]:

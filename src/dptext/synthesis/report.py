@@ -72,11 +72,15 @@ class Shortage:
 
     Attributes:
         labels: name, wanted share, and share of the pool, of each such label; the label that lacks most comes first.
+        texts: number of released texts.
+        most: number of texts that a pool with enough texts would release.
         others: labels whose released texts are probably mostly of other kinds, as the pool has few of these labels.
     """
 
     labels: tuple[tuple[str, float, float], ...]
-    others: tuple[str, ...]
+    texts: int
+    most: int
+    others: tuple[str, ...] = ()
 
     @property
     def sentence(self) -> str:
@@ -84,11 +88,16 @@ class Shortage:
         named = "; ".join(
             f"{name}: {_part(wanted)} wanted, the pool has {_part(had, 'about ')}" for name, wanted, had in self._shown
         )
-        return (
-            f"The pool has too few texts of some labels: {named}. Texts of {', '.join(self.others[:_NAMED])} are the "
-            "nearest ones, probably of other kinds: good for training, not for reading. Give public texts of these "
-            "labels."
-        )
+        few, more = f"The pool has too few texts of some labels: {named}.", ""
+        if self.texts < self.most:
+            few += f" {self.texts:,} texts leave, not {self.most:,}, so that the mix of labels is kept."
+            more = ", or set size for more"
+        if self.others:
+            few += (
+                f" Texts of {', '.join(self.others[:_NAMED])} are the nearest ones, probably of other kinds: good for"
+            )
+            few += " training, not for reading."
+        return f"{few} Give public texts of these labels{more}."
 
     @property
     def _shown(self) -> Sequence[tuple[str, float, float]]:

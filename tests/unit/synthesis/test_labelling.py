@@ -9,6 +9,7 @@ from dptext.synthesis.labelling import (
     chosen,
     class_scores,
     class_sizes,
+    fitting_size,
     matched,
     pool_mix,
     prior_means,
@@ -140,10 +141,36 @@ def test_a_class_that_no_text_is_near_and_one_that_is_not_wanted() -> None:
     assert np.bincount(chosen(matched(scores, np.array([1.0, 0.0])), np.array([1.0, 0.0]), 9)[1]).tolist() == [9]
 
 
+@pytest.mark.parametrize("few", [1500, 400, 100, 30, 12, 0])
+def test_as_many_texts_fit_as_the_pool_has_in_the_mix(few: int) -> None:
+    scores, sizes = surely(2000, 2000, few), np.array([400.0, 400.0, 200.0])
+    size = fitting_size(scores, sizes, 3600)
+    assert size == (3600 if few == 1500 else pytest.approx(few / 0.15, abs=1))
+    told = shortage(("a", "b", "c"), sizes, np.array([2000.0, 2000.0, few]), apportioned(sizes, max(1, size)), 3600)
+    assert (told is None) == (few == 1500)
+    assert told is None or (told.texts, told.labels[0][0]) == (max(1, size), "c")
+    assert told is None or f"{size or 1:,} texts leave, not 3,600, so that the mix of labels is kept" in told.sentence
+
+
+def test_few_texts_that_fit_leave_unless_they_are_too_few_or_more_are_asked_for() -> None:
+    """Few texts that fit teach more than many that do not, but not next to none."""
+    private = [record for record in dp.sample_records(900, seed=5) if record.label in ("money", "travel")]
+    settings = {"labels": ("travel", "money"), "encoder": "glove", "words": 8, "epsilon": 50.0, "about": len(private)}
+    travel = [record for record in dp.sample_records(1_600, seed=2) if record.label == "travel"][:300]
+    money = [record for record in dp.sample_records(1_600, seed=2) if record.label == "money"]
+    for few, size, nearest in ((75, 0, False), (75, 300, True), (3, 0, True)):
+        found = dp.synthesize(private, [*travel, *money[:few]], **settings, size=size)
+        told, n = found.report.shortage, len({record.text for record in [*travel, *money[:few]]})
+        assert told is not None
+        assert (len(found.releases) == told.most == (size or int(0.9 * n))) == nearest
+        labels = [each.label for each in found.releases]
+        assert abs(labels.count("money") / len(labels) - 0.5) < 0.08
+
+
 @pytest.mark.parametrize("few", [0, 3])
 def test_a_label_that_the_pool_lacks_is_named(few: int) -> None:
     about, sizes = np.array([900.0, 3000.0, few]), np.array([400.0, 400.0, 200.0])
-    told = shortage(("a", "b", "c"), sizes, about, np.array([1440, 1440, 720]))
+    told = shortage(("a", "b", "c"), sizes, about, np.array([1440, 1440, 720]), 3600)
     assert told is not None
     assert (told.others, told.labels[0][0]) == (("c",), "c")
     assert told.sentence.startswith(
@@ -185,7 +212,7 @@ def test_a_blurred_class_is_counted_by_what_fits_it_best() -> None:
 
 def test_rare_labels_that_a_pool_lacks_are_no_finding() -> None:
     about, sizes = np.array([2000.0, 2000.0, 0.0]), np.array([490.0, 490.0, 20.0])
-    assert shortage(("a", "b", "c"), sizes, about, np.array([1764, 1764, 72])) is None
+    assert shortage(("a", "b", "c"), sizes, about, np.array([1764, 1764, 72]), 3600) is None
 
 
 def test_a_size_above_the_pool_is_no_lack_of_a_label() -> None:
