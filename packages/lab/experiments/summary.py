@@ -129,7 +129,7 @@ class Case:
         self.drafted(like, alone, seed)
         made: dict[str, Made] = {}
         if "builtin" in writers:
-            texts, labels, _ = self.wrote(alone, "builtin", seed, "--set", "matches=0", "--set", "trusted=2")
+            texts, labels, _ = self.wrote(alone, "builtin", seed, "--set", "matches=0")
             made["as written"] = texts, labels
             found, names = read_summary(alone)[0], list(self.split.names)
             space = found.public.pool.space

@@ -1,9 +1,8 @@
 """The writer with a language model: new texts, steered by the noisy numbers of words in a summary.
 
 The model writes public drafts, which show how often it writes each word. The noise of the summary says how far each
-noisy number is believed. Log-probabilities of tokens are then shifted until drafts have the words as often. More
-texts are written than leave, and each leaves under the label that its words have by the noisy numbers. Nothing here
-reads private text, so any number of texts can be written.
+noisy number is believed. Log-probabilities of tokens are then shifted until drafts have the words as often. A text
+leaves under the label that it was written for. Nothing here reads private text, so any number of texts can be written.
 """
 
 from __future__ import annotations
@@ -23,8 +22,8 @@ from dptext.errors import ConfigError
 from dptext.language.reading import SMOLLM2, LanguageModel, load_language_model
 from dptext.sampling.discrete import uniform_below
 from dptext.sampling.randomness import Randomness, seeded
-from dptext.synthesis.blocks import WORDS
-from dptext.synthesis.judging import believed, word_scores
+from dptext.synthesis.blocks import POINTS, WORDS
+from dptext.synthesis.judging import believed, labelled
 from dptext.synthesis.lexicon import Lexicon
 from dptext.synthesis.pool import apportioned, shuffled
 from dptext.synthesis.spec import MIX, Synthetic
@@ -40,7 +39,6 @@ _LARGEST: Final = 10.0  # bound on the size of a shift
 _FEWEST: Final = 0.02  # a token keeps at least this part of its expected number
 _ROUNDS: Final = 3  # most rounds of writing, as texts can be repeats or not readable
 _AT_ONCE: Final = 128  # texts of a task
-_TIE: Final = 1e-6
 _STRANGE: Final = 0.4  # nats a token, from which on texts read badly
 _PARALLEL: Final = 512  # texts from which on several processes write
 
@@ -55,36 +53,29 @@ class FromModel:
     """Settings of the writer `builtin`.
 
     Attributes:
-        size: number of texts that leave.
-        factor: how many times as many are written. Of each label as many leave as it wants.
+        size: number of texts.
         model: a language model, as `dptext.language.reading.load_language_model` takes it.
         tokens: largest number of tokens of a text; 0 takes that of the drafts.
         temperature: temperature of all choices of tokens.
         options: number of tokens among which one is chosen.
         drafts: number of texts for each label that show how often the model writes each word.
         matches: number of times that drafts are written anew to match the noisy numbers.
-        trusted: share of the written texts whose words must say the label that they were written for, for all texts to
-            get the labels of their words; above 1, texts keep the label that they were written for.
         processes: number of processes that write; 0 takes one for each processor.
     """
 
     size: int = 1_000
-    factor: float = 1.5
     model: str = SMOLLM2
     tokens: int = 0
     temperature: float = 0.7
     options: int = 512
     drafts: int = 32
     matches: int = 3
-    trusted: float = 0.7
     processes: int = 0
 
     def __post_init__(self) -> None:
         _validate.count(size=self.size, drafts=self.drafts)
-        _validate.within(1.0, 100.0, factor=self.factor)
         _validate.not_negative(matches=self.matches, tokens=self.tokens, processes=self.processes)
         _validate.positive(temperature=self.temperature)
-        _validate.within(0.0, 2.0, trusted=self.trusted)
         _validate.within(2, 4096, options=self.options)
 
     def write(self, summary: Summary, source: Randomness, *, on_progress: Progress | None = None) -> Synthetic:
@@ -93,13 +84,11 @@ class FromModel:
         if WORDS not in summary.known or summary.public.lexicon is None:
             raise ConfigError("Expected a summary of words, found none: measure --with words, or take the writer pool.")
         wanted = apportioned(summary.shares(np.maximum(counts.numbers, counts.deviation)), self.size)
-        numbers = np.ceil(wanted * self.factor).astype(np.int64)
-        texts, stranger = self.written(summary, numbers, source, on_progress)
-        read, agreed = _read(summary, texts, self.trusted)
-        kept = [own[:n] for own, n in zip(read, wanted.tolist(), strict=True)]
+        texts, stranger = self.written(summary, wanted, source, on_progress)
+        kept = [own[:n] for own, n in zip(texts, wanted.tolist(), strict=True)]
         flat = [(text, spec.labels[c] if spec.labels else None) for c, own in enumerate(kept) for text in own]
         flat = [flat[i] for i in shuffled(len(flat), source)]
-        said = _said(summary, wanted, kept, agreed, stranger, words=(agreed or 0.0) >= self.trusted)
+        said = _said(summary, wanted, kept, stranger)
         report = summary.report
         return Synthetic(
             tuple(text for text, _ in flat), tuple(label for _, label in flat), report, (*said, *report.sentences())
@@ -359,36 +348,24 @@ def _parts(n: int) -> list[int]:
     return [min(_AT_ONCE, n - start) for start in range(0, n, _AT_ONCE)]
 
 
-def _read(summary: Summary, texts: Sequence[Sequence[str]], trusted: float) -> tuple[list[list[str]], float | None]:
-    """Return the texts of each label, and the share whose words say the label that they were written for.
+def _own_label(summary: Summary, texts: Sequence[Sequence[str]]) -> float | None:
+    """Return the share of texts that noisy class means read as the label that they were written for.
 
-    If the words of most texts say their label, each text gets the label of its words: words read what was written by
-    words better than class means do, and better than the label that it was written for (decision 23). Where the words
-    of many texts say other labels, the words are noise, and texts keep their labels. Without labels the share is None.
+    It is None without class means. Words would say more of their own label than is true, as they steered the model.
     """
-    flat = [(label, text) for label, own in enumerate(texts) for text in own]
-    if not summary.spec.labels or not flat:
-        return list(map(list, texts)), None
-    scores, own = word_scores(summary, [text for _, text in flat]), np.array([label for label, _ in flat])
-    scores[np.arange(len(own)), own] += _TIE  # a text without any listed word keeps its label
-    found, read = scores.argmax(axis=1), [list[str]() for _ in texts]
-    agreed = float((found == own).mean())
-    moved = found if agreed >= trusted else own
-    for stays in (True, False):  # those that were written for a label come before those that come to it
-        for (label, text), said in zip(flat, moved.tolist(), strict=True):
-            if (label == said) is stays:
-                read[said].append(text)
-    return read, agreed
+    space = summary.public.pool.space
+    flat = [text for own in texts for text in own]
+    if POINTS not in summary.known or space is None or not flat:
+        return None
+    written = np.repeat(np.arange(len(texts)), [len(own) for own in texts])
+    return float((labelled(summary, space.points(flat))[0].argmax(axis=1) == written).mean())
 
 
 def _said(
     summary: Summary,
     wanted: Integers,
     kept: Sequence[Sequence[str]],
-    agreed: float | None,
     stranger: float,
-    *,
-    words: bool,
 ) -> Iterator[str]:
     """Yield sentences on what the corpus is worth: scarce labels, own labels, copies of public texts, and fluency."""
     spec, size = summary.spec, int(wanted.sum())
@@ -397,9 +374,8 @@ def _said(
     if sum(n - made for _, n, made in few) > MIX / 2 * size:
         each = "; ".join(f"{name}: {n:,} wanted, {made:,} written" for name, n, made in few)
         yield f"The released mix of labels is not the noisy one: too few different texts were written for it. {each}."
-    if agreed is not None:
-        so = "each leaves under the label of its words" if words else "texts keep that label"
-        yield f"The noisy words of {agreed:.0%} of the written texts say the label they were written for: {so}."
+    if (agreed := _own_label(summary, kept)) is not None:
+        yield f"The noisy class means read {agreed:.0%} of the texts as the label that they were written for."
     public = {_plain(text) for text in summary.public.pool.texts}
     flat = [_plain(text) for own in kept for text in own]
     copies = sum(text in public for text in flat)

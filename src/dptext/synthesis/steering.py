@@ -40,20 +40,17 @@ class Steering(WritingSpec):
         vocabulary: number of words that can count.
         drafts: number of public texts for each label, which show how often the model writes each word.
         matches: number of times that drafts are written anew to match the noisy numbers.
-        factor: how many times as many texts are written as leave.
     """
 
     marks: int = 5
     vocabulary: int = 20_000
     drafts: int = 32
     matches: int = 3
-    factor: float = 1.5
     kind: Literal["steering"] = field(default="steering", init=False)
 
     def __post_init__(self) -> None:
         WritingSpec.__post_init__(self)
         _validate.count(marks=self.marks, vocabulary=self.vocabulary, drafts=self.drafts)
-        _validate.within(1.0, 100.0, factor=self.factor)
         _validate.not_negative(matches=self.matches)
 
     @property
@@ -70,7 +67,7 @@ class Steering(WritingSpec):
     def writer(self) -> FromModel:
         """The settings of the writer."""
         return FromModel(
-            size=self.size, factor=self.factor, model=self.model, tokens=self.tokens, temperature=self.temperature,
+            size=self.size, model=self.model, tokens=self.tokens, temperature=self.temperature,
             options=self.options, drafts=self.drafts, matches=self.matches,
         )  # fmt: skip
 
