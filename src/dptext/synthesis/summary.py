@@ -53,6 +53,7 @@ _DIMS: Final = (64, 128, 256)
 _NOISY: Final = 6.5e-4
 _TEXTS_A_DIRECTION: Final = 8  # at least, of the pool: its covariance is estimated
 _TOPIC_DIMS: Final = 64
+_ROUNDING: Final = 1e-9  # of sums of shares
 _FORMAT: Final = 1
 
 
@@ -119,8 +120,12 @@ class SummarySpec(CorpusSpec):
         idle = [name for name, share in self._given.items() if share and name not in self.blocks]
         if idle:
             raise ConfigError(f"Expected no share of rho for {', '.join(idle)}: that is not measured.")
-        if not math.isclose(total := sum(self.block_shares.values()), 1.0):
-            raise ConfigError(f"Expected shares of rho that add up to at most {1 - FIT_SHARE}, found {total:.3g}.")
+        shares = self.block_shares
+        if not math.isclose(total := sum(shares.values()), 1.0):
+            fit = shares.get(UNLIKE, 0.0)
+            raise ConfigError(
+                f"Expected shares of rho that add up to {1 - fit:g}, as all are named, found {total - fit:.3g}."
+            )
 
     @property
     def blocks(self) -> tuple[str, ...]:
@@ -147,7 +152,7 @@ class SummarySpec(CorpusSpec):
             free[TOPICS] = _TOPICS_WITHOUT_POINTS
         own = {UNLIKE: FIT_SHARE} if UNLIKE in self.blocks else {}
         left = 1.0 - sum(own.values()) - sum(given.values())
-        if left < 0 or (free and left <= 0):
+        if left < -_ROUNDING or (free and left <= _ROUNDING):
             raise ConfigError(f"Expected shares of rho that leave some for {', '.join(free) or 'the fit of the pool'}.")
         whole = sum(free.values())
         return {**own, **given, **{name: left * weight / whole for name, weight in free.items()}}

@@ -152,6 +152,8 @@ def test_the_deviation_that_is_stated_is_that_of_the_noise(
 def test_a_share_buys_less_noise_and_all_shares_are_paid_by_one_epsilon() -> None:
     settings: dict[str, Any] = {"labels": ("a", "b"), "topics": 4, "marks": 5}
     spec = SummarySpec(**settings)
+    whole = replace(spec, topics=0, count_share=0.19, point_share=0.4, word_share=0.4)  # .9900000000000001 in floats
+    assert sum(whole.block_shares.values()) == pytest.approx(1.0)
     more = replace(spec, word_share=0.8)
     assert spec.rho == more.rho
     assert more.block_shares[WORDS] == pytest.approx(0.8)
