@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import json
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,7 +16,7 @@ from dptext.cli import options
 from dptext.cli.grouped import promises, runs
 from dptext.cli.many import Who, is_dataset, refuse_for_a_file
 from dptext.cli.paying import Paying, cost, said_key
-from dptext.cli.terminal import advising, finishing, say
+from dptext.cli.terminal import Tell, advising, counted, finishing, say
 from dptext.errors import ConfigError
 from dptext.mechanism import settings
 from dptext.privacy.guarantee import Guarantee
@@ -30,7 +31,7 @@ from dptext.runs.synthesizing import finished, run
 from dptext.runs.unpublished import Unpublished
 from dptext.sampling.randomness import Randomness, secure, seeded
 from dptext.synthesis.report import HARDLY_MORE_THAN_NOISE
-from dptext.synthesis.spec import CorpusSpec, Fitted, SynthesisSpec
+from dptext.synthesis.spec import CorpusSpec, Fitted, Progress, SynthesisSpec
 from dptext.text.records import Fields, Record, records_digest
 from dptext.types import Json
 
@@ -169,13 +170,15 @@ def release(
         if not state.files:
             with place.unpaid(payment, state):
                 kept = _Running(place, state)
-                if (measured := place.summary(state)) is not None:
-                    found = _finished(wanted, measured, payment, fields, randomness)
-                else:
-                    ready = fitted or wanted.fit(public=pool, seed=ending.seed)
-                    paid = {"payment": payment, "randomness": randomness, "on_measured": kept.measured}
-                    workers = reading.who.made() if dataset else None
-                    found = _drawn(source if dataset else private, ready, pool, plan, workers, **paid)
+                with _writing() as tell:
+                    if (measured := place.summary(state)) is not None:
+                        found = _finished(wanted, measured, payment, fields, randomness, tell)
+                    else:
+                        ready = fitted or _fitted(wanted, pool, ending.seed)
+                        paid: dict[str, Any] = {"payment": payment, "randomness": randomness}
+                        paid |= {"on_measured": kept.measured, "on_progress": tell}
+                        workers = reading.who.made() if dataset else None
+                        found = _drawn(source if dataset else private, ready, pool, plan, workers, **paid)
                 state = place.keep(found, kept.state)
         with finishing():
             certificate = place.publish(state, payment)
@@ -192,6 +195,30 @@ class _Running:
     def measured(self, data: bytes, certificate: Certificate) -> None:
         """Keep a summary before anything is written from it."""
         self.state = self.place.measured(self.state, data, certificate)
+
+
+def _fitted(wanted: CorpusSpec, pool: Sequence[Record], seed: int | None) -> Fitted:
+    """Return the synthesis, fitted to the pool, and show how far it is. All that is read is public."""
+    if not wanted.tells:
+        return wanted.fit(public=pool, seed=seed)
+    fit: Callable[..., Fitted] = wanted.fit
+    with counted("fitting") as tell:
+        return fit(public=pool, seed=seed, on_progress=lambda at: tell(at.done, at.total, at.unit))
+
+
+@contextlib.contextmanager
+def _writing() -> Iterator[Progress]:
+    """Show how far the writing is, from its first call on: nothing is shown while the private corpus is read."""
+    with contextlib.ExitStack() as shown:
+
+        @cache
+        def bar() -> Tell:
+            return shown.enter_context(counted("writing", "texts"))
+
+        def tell(done: int, whole: int) -> None:
+            bar()(done, whole)
+
+        yield tell
 
 
 def _drawn(
@@ -212,13 +239,14 @@ def _finished(
     payment: Payment | None,
     fields: Fields,
     randomness: Randomness,
+    tell: Progress,
 ) -> Synthesized:
     """Write from the summary that a run kept before it died: nothing is read, drawn or charged."""
     data, certificate = measured
     say("The noisy numbers of the unfinished run are there: nothing private is read, and no noise is drawn.")
     if payment is not None and certificate.charged is not None:
         payment.settle(payment.charge_key(), stream_mark(certificate.charged.stream or ""))
-    return finished(wanted, data, certificate, fields=fields, randomness=randomness)
+    return finished(wanted, data, certificate, fields=fields, randomness=randomness, on_progress=tell)
 
 
 def _say_what_would_be(wanted: CorpusSpec, promised: Guarantee, due: Due | None) -> None:

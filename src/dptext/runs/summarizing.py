@@ -19,9 +19,9 @@ from dptext.runs.synthesizing import synthesize
 from dptext.runs.verification import verify
 from dptext.sampling.randomness import Randomness, secure, seeded
 from dptext.synthesis.blocks import COUNTS, POINTS, TOPICS, WORDS
-from dptext.synthesis.from_model import FromModel, Progress
+from dptext.synthesis.from_model import FromModel
 from dptext.synthesis.from_pool import FromPool
-from dptext.synthesis.spec import Synthetic
+from dptext.synthesis.spec import Progress, Synthetic
 from dptext.synthesis.summary import FittedSummary, Summary
 from dptext.text.columns import Columns
 from dptext.text.formats import Format

@@ -26,7 +26,7 @@ from dptext.runs.statements import Statement, stated
 from dptext.runs.synthesized import Synthesized
 from dptext.sampling.randomness import Randomness, secure
 from dptext.synthesis.pool import OnPool
-from dptext.synthesis.spec import CorpusSpec, Fitted, Synthetic
+from dptext.synthesis.spec import CorpusSpec, Fitted, Progress, Synthetic
 from dptext.synthesis.summary import Summary, WritesFromSummary, measured_first
 from dptext.synthesis.sums import Draws
 from dptext.text.columns import Columns
@@ -110,6 +110,7 @@ def run(
     delta: float = 0.0,
     settled: bool = True,
     on_measured: OnMeasured | None = None,
+    on_progress: Progress | None = None,
 ) -> Synthesized:
     """Charge, sum up, add noise, settle; see `synthesize`. With settled=False the caller settles before it shows texts.
 
@@ -118,7 +119,8 @@ def run(
 
     `on_measured` keeps the summary of a synthesis that measures one summary first, and then writes from it. The charge
     is settled as soon as the summary is kept, so that no other numbers are ever drawn under it. If the writing dies,
-    `finished` goes on from the summary that was kept.
+    `finished` goes on from the summary that was kept. `on_progress` is called as texts are written from it; of the
+    private corpus nothing is told.
     """
     spec, randomness, fields = fitted.spec, randomness or secure(), private.fields
     if spec.labels and fields.label is None and not private.of_records:
@@ -166,13 +168,19 @@ def run(
         settle()
         settle = None
     if first is not None:
-        found = first[1].written(summary, randomness)
+        found = _written(first[1], summary, randomness, on_progress)
     inputs = (Path(private.source),) if isinstance(private.source, str | PathLike) else ()
     return replace(_whole(found, certified, fields), left=left, inputs=inputs, settle=settle)
 
 
 def finished(
-    spec: CorpusSpec, data: bytes, certificate: Certificate, *, fields: Fields, randomness: Randomness | None = None
+    spec: CorpusSpec,
+    data: bytes,
+    certificate: Certificate,
+    *,
+    fields: Fields,
+    randomness: Randomness | None = None,
+    on_progress: Progress | None = None,
 ) -> Synthesized:
     """Write from a summary that a run kept by `on_measured`. No private record is read, and nothing is drawn.
 
@@ -180,8 +188,14 @@ def finished(
     """
     if not isinstance(spec, WritesFromSummary):
         raise ConfigError(f"Expected a synthesis that writes from a summary, found {spec.kind}.")
-    found = spec.written(Summary.of_bytes(data), randomness or secure())
+    found = _written(spec, Summary.of_bytes(data), randomness or secure(), on_progress)
     return _whole(found, lambda digest, n: replace(certificate, sha256=digest, records=n), fields)
+
+
+def _written(spec: WritesFromSummary, summary: Summary, source: Randomness, on_progress: Progress | None) -> Synthetic:
+    tells = on_progress is not None and isinstance(spec, CorpusSpec) and spec.tells
+    call: Callable[..., Synthetic] = spec.written
+    return call(summary, source, **({"on_progress": on_progress} if tells else {}))
 
 
 def _whole(found: Synthetic, certified: Callable[[str, int], Certificate], fields: Fields) -> Synthesized:
