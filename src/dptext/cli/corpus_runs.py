@@ -18,6 +18,7 @@ from dptext.cli.many import Who, is_dataset, refuse_for_a_file
 from dptext.cli.paying import Paying, cost, said_key
 from dptext.cli.terminal import Tell, advising, counted, finishing, say
 from dptext.errors import ConfigError
+from dptext.language.reading import INSTALL
 from dptext.mechanism import settings
 from dptext.privacy.guarantee import Guarantee
 from dptext.runs.apart import refuse_same
@@ -30,8 +31,10 @@ from dptext.runs.synthesized import REPORT_SUFFIXES, Synthesized, file_columns, 
 from dptext.runs.synthesizing import finished, run
 from dptext.runs.unpublished import Unpublished
 from dptext.sampling.randomness import Randomness, secure, seeded
+from dptext.synthesis.blocks import POINTS, TOPICS
 from dptext.synthesis.report import HARDLY_MORE_THAN_NOISE
 from dptext.synthesis.spec import CorpusSpec, Fitted, Progress, SynthesisSpec
+from dptext.synthesis.summary import FittedSummary
 from dptext.text.records import Fields, Record, records_digest
 from dptext.types import Json
 
@@ -182,7 +185,7 @@ def release(
                 state = place.keep(found, kept.state)
         with finishing():
             certificate = place.publish(state, payment)
-    _say_what_was_made(target, state, certificate, payment, as_json=ending.as_json)
+    _say_what_was_made(target, state, certificate, payment, fields, as_json=ending.as_json)
 
 
 @dataclass(slots=True)
@@ -203,7 +206,24 @@ def _fitted(wanted: CorpusSpec, pool: Sequence[Record], seed: int | None) -> Fit
         return wanted.fit(public=pool, seed=seed)
     fit: Callable[..., Fitted] = wanted.fit
     with counted("fitting") as tell:
-        return fit(public=pool, seed=seed, on_progress=lambda at: tell(at.done, at.total, at.unit))
+        found = fit(public=pool, seed=seed, on_progress=lambda at: tell(at.done, at.total, at.unit))
+    _say_of_drafts(found)
+    return found
+
+
+def _say_of_drafts(ready: Fitted) -> None:
+    """Warn, before the charge, that words are measured without public drafts by a language model."""
+    if not isinstance(ready, FittedSummary) or not ready.spec.marks or ready.public.drafts:
+        return
+    absent, chooses = ready.spec.drafts > 0, {POINTS, TOPICS} & {*ready.spec.blocks}
+    why = "no language model is installed" if absent else "drafts=0"
+    say(
+        f"Warning: no public drafts are written ({why}). Of the words that the pool lacks, frequent ones count at most."
+    )
+    reads = "dptext summary show reads the summary" + ", and --writer pool writes from it" * bool(chooses)
+    say(f"{reads}. --writer builtin needs a language model then, and is steered by those words alone.")
+    if absent:
+        say(f"For drafts, stop now, and run: {INSTALL}")
 
 
 @contextlib.contextmanager
@@ -300,6 +320,7 @@ def _say_what_was_made(
     state: CorpusState,
     certificate: Certificate,
     payment: Payment | None,
+    fields: Fields,
     *,
     as_json: bool,
 ) -> None:
@@ -316,8 +337,10 @@ def _say_what_was_made(
         return
     if certificate.settings["kind"] == "summary":
         corpus = target.with_suffix(".written.csv")  # never the name of the private file
+        named = {"text_field": fields.text, "label_field": fields.label}
+        columns = options.as_typed(**{name: own for name, own in named.items() if own != name.removesuffix("_field")})
         print(f"Next: {shlex.join(['dptext', 'summary', 'show', str(target)])}; "
-              f"{shlex.join(['dptext', 'write', str(target), str(corpus)])}.")  # fmt: skip
+              f"{shlex.join(['dptext', 'write', str(target), str(corpus), *columns])}.")  # fmt: skip
         return
     print(f"Next: {shlex.join(['dptext', 'explain', str(target)])}; open {target.name}{REPORT_SUFFIXES[1]}.")
 
@@ -326,8 +349,10 @@ def _say_of_the_pool(wanted: CorpusSpec, n_texts: int) -> None:
     if wanted.kind == "votes" and wanted.labels:
         say("votes with labels measured worse than public text on most corpora: prototypes is the way with labels.")
     size = wanted.size if isinstance(wanted, SynthesisSpec) and wanted.kind in ("prototypes", "votes") else 0
-    less = f" No more leave: size={size:,} is too many." if size > n_texts else ""
-    say(f"Reading the pool of {n_texts:,} public texts.{less}")
+    say(f"Reading the pool of {n_texts:,} public texts.")
+    if size > n_texts:
+        so = "some leave more than once" if wanted.kind == "votes" else "no more leave"
+        say(f"{size:,} texts are wanted, and the pool has {n_texts:,}: {so}.")
 
 
 @contextlib.contextmanager
