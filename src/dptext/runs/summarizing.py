@@ -193,12 +193,13 @@ def write(
     source = secure() if seed is None else seeded(seed)
     more: dict[str, Any] = {"on_progress": on_progress} if isinstance(how, FromModel) else {}
     made = how.write(mixed, source, **more)
+    model = {"weights": how.weights} if isinstance(how, FromModel) else {}
     made = replace(made, sentences=(*_first_said(found, how, mix), *made.sentences))
     return _derived(
         made,
         certificate,
         digest,
-        {"writer": name, **asdict(how), **({"mix": dict(mix)} if mix else {})},
+        {"writer": name, **asdict(how), **model, **({"mix": dict(mix)} if mix else {})},
         inputs,
         Fields(text=text, label=label),
     )

@@ -94,6 +94,11 @@ class FromModel:
         _validate.within(0.0, 2.0, trusted=self.trusted)
         _validate.within(2, 4096, options=self.options)
 
+    @property
+    def weights(self) -> str:
+        """sha256 of the weights of the model. ConfigError, MissingExtraError: see `load_language_model`."""
+        return load_language_model(self.model).digest
+
     def write(self, summary: Summary, source: Randomness, *, on_progress: Progress | None = None) -> Synthetic:
         """Return new texts with labels. ConfigError: the summary has no words, or the model no room for a prompt."""
         spec, counts = summary.spec, summary.counts

@@ -13,6 +13,7 @@ from dptext.errors import ConfigError
 from dptext.mechanism import OnProgress
 from dptext.sampling.discrete import uniform_below
 from dptext.sampling.randomness import Randomness
+from dptext.synthesis.lexicon import untelling_words
 from dptext.synthesis.space import PublicSpace, fit_space, says_something
 from dptext.synthesis.spec import CorpusSpec
 from dptext.text.reading import as_records
@@ -160,7 +161,7 @@ def fit_topics(texts: Sequence[str], points: Floats, topics: int, *, seed: int) 
     counter = words_tfidf(stop_words=sorted(stop_words()), max_features=20_000)
     weights = counter.fit_transform(texts)
     names = [str(name) for name in counter.get_feature_names_out()]
-    weak = np.array([not _is_telling(name) for name in names])
+    weak = np.array([not _is_telling(name) or name in untelling_words() for name in names])
     usual = np.asarray(weights.mean(axis=0)).ravel()
     described = []
     for topic in range(topics):

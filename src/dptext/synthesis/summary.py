@@ -28,7 +28,7 @@ from dptext.sampling.randomness import Randomness, seeded
 from dptext.synthesis.agreement import Known
 from dptext.synthesis.blocks import COUNTS, POINTS, TOPICS, UNLIKE, WORDS, SumLayout
 from dptext.synthesis.labelling import prior_means
-from dptext.synthesis.lexicon import fit_lexicon, mark_rates
+from dptext.synthesis.lexicon import fit_lexicon, mark_rates, untelling_words
 from dptext.synthesis.measuring import OnePass
 from dptext.synthesis.pool import PublicPool, fit_pool, pool_texts
 from dptext.synthesis.public import Public
@@ -536,7 +536,9 @@ class Summary:
             return None
         known = self.known[WORDS]
         units = np.maximum(self.counts.numbers, self.counts.deviation)
-        return LabelWords.of(lexicon.words, known, known.numbers - units[:, None] * rates)
+        dull = untelling_words()
+        telling = np.array([word not in dull for word in lexicon.words])
+        return LabelWords.of(lexicon.words, known, known.numbers - units[:, None] * rates, telling)
 
 
 @runtime_checkable

@@ -202,3 +202,32 @@ def test_shares_of_labels_are_said_with_their_intervals_unless_a_mix_is_given(fo
     assert parts[0] == f"{labels[at]} {share:.0%} ({known.low[at]:,.0f} to {known.high[at]:,.0f}"
     with_mix = ran("write", "a.summary", "p.csv", "--writer", "pool", "--mix", "travel=.5").stdout
     assert "Shares of labels" not in with_mix
+
+
+def test_the_certificate_names_the_weights_of_the_model_that_wrote(folder: Path) -> None:
+    ran("summarize", "private.csv", "a.summary", *LABELLED, *FAST, "--with", "words", *TINY)
+    given = (
+        "--set",
+        "drafts=4",
+        "--set",
+        "matches=1",
+        "--set",
+        "options=40",
+        "--set",
+        "temperature=2.0",
+        "--set",
+        "tokens=8",
+    )
+    ran("write", "a.summary", "new.csv", "--writer", "builtin", "--size", 6, *given)
+    certificate = dp.verify("new.csv.guarantee.json").certificate
+    assert certificate.derived["weights"] == WEIGHTS
+    assert certificate.derived["writer"] == "builtin"
+    assert (
+        f"written by builtin with a language model (sha256 of its weights {WEIGHTS[:12]}...)" in certificate.explain()
+    )
+    in_python = dp.write(
+        "a.summary", writer="builtin", size=6, drafts=4, matches=1, options=40, temperature=2.0, tokens=8
+    )
+    assert in_python.certificate.derived["weights"] == WEIGHTS
+    ran("write", "a.summary", "pool_wrote.csv", "--writer", "pool")
+    assert "weights" not in dp.verify("pool_wrote.csv.guarantee.json").certificate.derived
