@@ -123,8 +123,8 @@ def run(
     `on_measured` keeps the summary of a synthesis that measures one summary first, and then writes from it. The charge
     is settled as soon as the summary is kept, so that no other numbers are ever drawn under it. If the writing dies,
     `finished` goes on from the summary that was kept. If the charge is settled here, an error in writing keeps the
-    summary, too, as its `unwritten`. `on_progress` is called as texts are written from it; of the
-    private corpus nothing is told.
+    summary, too, as its `unwritten`. `on_progress` is called as texts are written; of the private corpus nothing is
+    told.
     """
     spec, randomness, fields = fitted.spec, randomness or secure(), private.fields
     if spec.labels and fields.label is None and not private.of_records:
@@ -207,7 +207,7 @@ class Unwritten:
     def put_on(self, error: BaseException) -> None:
         """Make this the `unwritten` of an error, and say so in a note."""
         error.unwritten = self  # type: ignore[attr-defined]
-        error.add_note("The noisy numbers are drawn, paid for and kept: write from them by error.unwritten.write().")
+        error.add_note("The noisy numbers are kept: error.unwritten.write() writes from them, and charges nothing.")
 
     def write(self, *, randomness: Randomness | None = None, on_progress: Progress | None = None) -> Synthesized:
         """Write from the kept numbers: nothing private is read, and no noise is drawn or charged."""

@@ -164,7 +164,6 @@ class CorpusSpec:
     def traits(self) -> Traits:
         """One trusted party sees the corpus; labels are read if there are any."""
         return Traits(
-            trains=self.tells,
             answers=Answers.CORPUS,
             labels=self.labels,
             reads_labels=bool(self.labels),
