@@ -6,6 +6,7 @@ import csv
 import importlib.util
 import json
 import math
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Any, Final
@@ -317,7 +318,10 @@ def test_a_summary_is_shown_in_a_screen(folder: Path) -> None:
     report = read(folder / "a.summary").report
     known = report.estimates.by_label
     for i, name in enumerate(LABELS):
-        (line,) = [each for each in said if each.startswith(f"  {name} ")]
+        line, words = [each for each in said if each.startswith(f"  {name} ")]
+        assert re.fullmatch(
+            rf"  {name} +(\w+ [\d,]+ \([\d,]+ to [\d,]+\)(, )?)+|  {name} +none beyond the noise", words
+        )
         low, high = (f"{float(each[i]):,.0f}" for each in (known.low, known.high))
         assert f"({low} to {high})" in line
     assert "Topics, largest first:" in said

@@ -45,7 +45,9 @@ letting put puts putting keep keeps kept keeping need needs needed become become
 began happen happens happened
 """
 #: Words of scikit-learn's stop words that say something of a subject.
-_TELLING: Final = frozenset({"amount", "bill", "computer", "cry", "fire", "interest", "mill", "mine", "system"})
+_TELLING: Final = frozenset({
+    "amount", "bill", "call", "computer", "cry", "fire", "interest", "mill", "mine", "move", "system",
+})  # fmt: skip
 
 
 @cache

@@ -121,7 +121,7 @@ def test_words_without_public_drafts_are_warned_of_before_anything_is_measured(
     monkeypatch.setattr(corpus_runs, "run", lambda *given, **more: (said.append("measured"), run(*given, **more))[1])
     if not installed:
         monkeypatch.setattr("dptext.synthesis.summary.load_language_model", absent)
-    drafts = ("--set", "vocabulary=80", *(("--set", "drafts=0") if installed else ()))
+    drafts = (*TINY[4:], *(("--set", "drafts=0") if installed else ()))
     ran("summarize", "private.csv", "a.summary", *LABELLED, *FAST, "--with", "words", *drafts)
     warning = "\n".join(said[: said.index("measured")])
     why = "drafts=0" if installed else "no language model is installed"
