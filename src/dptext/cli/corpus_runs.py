@@ -217,11 +217,9 @@ def _say_of_drafts(ready: Fitted) -> None:
         return
     absent, chooses = ready.spec.drafts > 0, {POINTS, TOPICS} & {*ready.spec.blocks}
     why = "no language model is installed" if absent else "drafts=0"
-    say(
-        f"Warning: no public drafts are written ({why}). Of the words that the pool lacks, frequent ones count at most."
-    )
+    say(f"Warning: no public drafts are written ({why}). Of words that the pool lacks, at most frequent ones count.")
     reads = "dptext summary show reads the summary" + ", and --writer pool writes from it" * bool(chooses)
-    say(f"{reads}. --writer builtin needs a language model then, and is steered by those words alone.")
+    say(f"{reads}. --writer builtin needs an installed language model, and those words alone steer it.")
     if absent:
         say(f"For drafts, stop now, and run: {INSTALL}")
 

@@ -239,7 +239,7 @@ def finished(
 def _written(spec: WritesFromSummary, summary: Summary, source: Randomness, on_progress: Progress | None) -> Synthetic:
     tells = on_progress is not None and isinstance(spec, CorpusSpec) and spec.tells
     call: Callable[..., Synthetic] = spec.written
-    return call(summary, source, **({"on_progress": on_progress} if tells else {}))
+    return call(summary, source, on_progress) if tells else call(summary, source)
 
 
 def _whole(found: Synthetic, certified: Callable[[str, int], Certificate], fields: Fields) -> Synthesized:

@@ -127,7 +127,7 @@ def test_words_without_public_drafts_are_warned_of_before_anything_is_measured(
     why = "drafts=0" if installed else "no language model is installed"
     assert f"Warning: no public drafts are written ({why})." in warning
     assert "dptext summary show reads the summary, and --writer pool writes from it" in warning
-    assert "--writer builtin needs a language model then" in warning
+    assert "--writer builtin needs an installed language model" in warning
     assert (f"run: {INSTALL}" in warning) == (not installed)
     # What the warning says is so.
     ran("summary", "show", "a.summary")
