@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 import threading
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from multiprocessing import get_context
 
@@ -289,7 +289,7 @@ def test_a_label_of_which_too_few_different_texts_were_written_is_named(
     assert "Copies of public texts: 0 of 40." in said(20, 20)
 
 
-def test_what_several_processes_have_written_is_told_while_they_write(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_several_processes_have_written_is_told_while_they_write() -> None:
     count, there, told = get_context("spawn").Value("q", 0), threading.Event(), list[tuple[int, int]]()
 
     def shift(label: int, seed: int) -> tuple[int, int]:
@@ -302,8 +302,13 @@ def test_what_several_processes_have_written_is_told_while_they_write(monkeypatc
         told.append((done, whole))
         there.set()
 
-    monkeypatch.setattr(from_model, "_shift", shift)
-    with ThreadPoolExecutor(1) as pool:
+    class Shifting(ThreadPoolExecutor):
+        """It runs `shift` in the place of what processes run."""
+
+        def submit(self, _: object, /, *task: int) -> Future[tuple[int, int]]:  # type: ignore[override]
+            return super().submit(shift, *task)
+
+    with Shifting(1) as pool:
         desks = from_model._Desks(pool, count, from_model._Progress(10, tell))  # type: ignore[arg-type]
         assert [*desks.shifts([(0, 7), (1, 8), (2, 9)])] == [(0, (0, 7)), (1, (1, 8)), (2, (2, 9))]
     assert told[0] == (4, 10)
