@@ -437,5 +437,5 @@ def test_the_language_model_writes_new_texts_from_a_summary(folder: Path, tmp_pa
     assert {row["label"] for row in found} <= {"health", "travel"}
     assert not {row["text"] for row in found} & {row["text"] for row in rows(folder / "pool.jsonl")}
     explained = ran(tmp_path, "explain", "new.jsonl")
-    assert "written by builtin from the summary" in explained
+    assert "written by builtin with a language model (sha256 of its weights " in explained
     assert "the language model is public and was trained on none of the private texts" in explained
