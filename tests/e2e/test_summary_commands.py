@@ -6,6 +6,7 @@ import csv
 import importlib.util
 import json
 import math
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Any, Final
@@ -312,12 +313,15 @@ def test_a_writer_needs_what_was_measured(folder: Path, tmp_path: Path) -> None:
 
 def test_a_summary_is_shown_in_a_screen(folder: Path) -> None:
     said = ran(folder, "summary", "show", "a.summary").splitlines()
-    assert len(said) <= 24
+    assert len(said) <= 40
     assert max(map(len, said)) <= 80
     report = read(folder / "a.summary").report
     known = report.estimates.by_label
     for i, name in enumerate(LABELS):
-        (line,) = [each for each in said if each.startswith(f"  {name} ")]
+        line, words = [each for each in said if each.startswith(f"  {name} ")]
+        assert re.fullmatch(
+            rf"  {name} +(\w+ [\d,]+ \([\d,]+ to [\d,]+\)(, )?)+|  {name} +none beyond the noise", words
+        )
         low, high = (f"{float(each[i]):,.0f}" for each in (known.low, known.high))
         assert f"({low} to {high})" in line
     assert "Topics, largest first:" in said
@@ -331,12 +335,14 @@ def test_a_summary_of_many_labels_and_topics_says_how_many_more_there_are(folder
     ran(folder, "summarize", "private.jsonl", tmp_path / "m.summary", *POOL, "--label-field", "label", "--labels",
         labels, "--with", "words,topics", "--set", "topics=30", *WORDS[2:])  # fmt: skip
     said = ran(tmp_path, "summary", "show", "m.summary").splitlines()
-    assert len(said) <= 24
+    assert len(said) <= 40
     assert max(map(len, said)) <= 80
     at = said.index("Topics, largest first:")
-    shown = [sum(line.startswith("  ") and "more" not in line for line in part) for part in (said[:at], said[at:])]
-    assert said[at - 1] == f"  and {44 - shown[0]} more labels: see --json, or the page"
-    assert said[-1] == f"  and {30 - shown[1]} more topics: see --json, or the page"
+    words = said.index("Words more frequent than in public text:")
+    for part, n, what in ((said[:words], 44, "labels"), (said[words:at], 44, "labels"), (said[at:], 30, "topics")):
+        shown = sum(line.startswith("  ") and "more" not in line for line in part)
+        assert shown >= 8
+        assert part[-1] == f"  and {n - shown} more {what}: see --json, or the page"
 
 
 # summary add
@@ -431,5 +437,5 @@ def test_the_language_model_writes_new_texts_from_a_summary(folder: Path, tmp_pa
     assert {row["label"] for row in found} <= {"health", "travel"}
     assert not {row["text"] for row in found} & {row["text"] for row in rows(folder / "pool.jsonl")}
     explained = ran(tmp_path, "explain", "new.jsonl")
-    assert "written by builtin from the summary" in explained
+    assert "written by builtin with a language model (sha256 of its weights " in explained
     assert "the language model is public and was trained on none of the private texts" in explained

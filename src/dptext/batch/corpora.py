@@ -46,7 +46,7 @@ from dptext.text.samples import sample_records
 if TYPE_CHECKING:  # the ledger is loaded by those who use one
     from dptext.runs.payment import Payment
     from dptext.sampling.randomness import Randomness
-    from dptext.synthesis.spec import Fitted
+    from dptext.synthesis.spec import Fitted, Progress
 
 TASK_RECORDS: Final = 16_384  #: Records of a task, whose whole answer is in memory at once
 _PROBED: Final = 32  # public texts whose points identify the rounding of a computer
@@ -251,6 +251,7 @@ def synthesize_dataset(
     settled: bool = True,
     public: Iterable[str] | None = None,
     on_measured: OnMeasured | None = None,
+    on_progress: Progress | None = None,
 ) -> Synthesized:
     """Return a synthetic corpus, with its certificate, of a private corpus of many files.
 
@@ -265,6 +266,7 @@ def synthesize_dataset(
         settled: False leaves it to `Synthesized.settle` to settle the charge.
         public: texts that the private corpus must not consist of; None takes the texts of the pool.
         on_measured: keeps the summary of a synthesis that measures one first; see `dptext.runs.synthesizing.run`.
+        on_progress: called with the number of texts written so far, and of all texts; see there.
 
     Errors as `dptext.synthesize`. DPTextError: workers died again and again, and nothing is released.
     """
@@ -282,8 +284,9 @@ def synthesize_dataset(
         engine=engine,
     )
     return run(
-        private, fitted, public=public, payment=payment, randomness=randomness, settled=settled, on_measured=on_measured
-    )
+        private, fitted, public=public, payment=payment, randomness=randomness, settled=settled,
+        on_measured=on_measured, on_progress=on_progress,
+    )  # fmt: skip
 
 
 _NONCE: Final = bytes(12)  # each key encrypts one answer

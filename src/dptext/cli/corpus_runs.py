@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import json
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,8 +16,9 @@ from dptext.cli import options
 from dptext.cli.grouped import promises, runs
 from dptext.cli.many import Who, is_dataset, refuse_for_a_file
 from dptext.cli.paying import Paying, cost, said_key
-from dptext.cli.terminal import advising, finishing, say
+from dptext.cli.terminal import Tell, advising, counted, finishing, say
 from dptext.errors import ConfigError
+from dptext.language.reading import INSTALL
 from dptext.mechanism import settings
 from dptext.privacy.guarantee import Guarantee
 from dptext.runs.apart import refuse_same
@@ -29,8 +31,10 @@ from dptext.runs.synthesized import REPORT_SUFFIXES, Synthesized, file_columns, 
 from dptext.runs.synthesizing import finished, run
 from dptext.runs.unpublished import Unpublished
 from dptext.sampling.randomness import Randomness, secure, seeded
+from dptext.synthesis.blocks import POINTS, TOPICS
 from dptext.synthesis.report import HARDLY_MORE_THAN_NOISE
-from dptext.synthesis.spec import CorpusSpec, Fitted, SynthesisSpec
+from dptext.synthesis.spec import CorpusSpec, Fitted, Progress, SynthesisSpec
+from dptext.synthesis.summary import FittedSummary
 from dptext.text.records import Fields, Record, records_digest
 from dptext.types import Json
 
@@ -169,17 +173,19 @@ def release(
         if not state.files:
             with place.unpaid(payment, state):
                 kept = _Running(place, state)
-                if (measured := place.summary(state)) is not None:
-                    found = _finished(wanted, measured, payment, fields, randomness)
-                else:
-                    ready = fitted or wanted.fit(public=pool, seed=ending.seed)
-                    paid = {"payment": payment, "randomness": randomness, "on_measured": kept.measured}
-                    workers = reading.who.made() if dataset else None
-                    found = _drawn(source if dataset else private, ready, pool, plan, workers, **paid)
+                with _writing() as tell:
+                    if (measured := place.summary(state)) is not None:
+                        found = _finished(wanted, measured, payment, fields, randomness, tell)
+                    else:
+                        ready = fitted or _fitted(wanted, pool, ending.seed)
+                        paid: dict[str, Any] = {"payment": payment, "randomness": randomness}
+                        paid |= {"on_measured": kept.measured, "on_progress": tell}
+                        workers = reading.who.made() if dataset else None
+                        found = _drawn(source if dataset else private, ready, pool, plan, workers, **paid)
                 state = place.keep(found, kept.state)
         with finishing():
             certificate = place.publish(state, payment)
-    _say_what_was_made(target, state, certificate, payment, as_json=ending.as_json)
+    _say_what_was_made(target, state, certificate, payment, fields, as_json=ending.as_json)
 
 
 @dataclass(slots=True)
@@ -192,6 +198,45 @@ class _Running:
     def measured(self, data: bytes, certificate: Certificate) -> None:
         """Keep a summary before anything is written from it."""
         self.state = self.place.measured(self.state, data, certificate)
+
+
+def _fitted(wanted: CorpusSpec, pool: Sequence[Record], seed: int | None) -> Fitted:
+    """Return the synthesis, fitted to the pool, and show how far it is. All that is read is public."""
+    if not wanted.tells:
+        return wanted.fit(public=pool, seed=seed)
+    fit: Callable[..., Fitted] = wanted.fit
+    with counted("fitting") as tell:
+        found = fit(public=pool, seed=seed, on_progress=lambda at: tell(at.done, at.total, at.unit))
+    _say_of_drafts(found)
+    return found
+
+
+def _say_of_drafts(ready: Fitted) -> None:
+    """Warn, before the charge, that words are measured without public drafts by a language model."""
+    if not isinstance(ready, FittedSummary) or not ready.spec.marks or ready.public.drafts:
+        return
+    absent, chooses = ready.spec.drafts > 0, {POINTS, TOPICS} & {*ready.spec.blocks}
+    why = "no language model is installed" if absent else "drafts=0"
+    say(f"Warning: no public drafts are written ({why}). Of words that the pool lacks, at most frequent ones count.")
+    reads = "dptext summary show reads the summary" + ", and --writer pool writes from it" * bool(chooses)
+    say(f"{reads}. --writer builtin needs an installed language model, and those words alone steer it.")
+    if absent:
+        say(f"For drafts, stop now, and run: {INSTALL}")
+
+
+@contextlib.contextmanager
+def _writing() -> Iterator[Progress]:
+    """Show how far the writing is, from its first call on: nothing is shown while the private corpus is read."""
+    with contextlib.ExitStack() as shown:
+
+        @cache
+        def bar() -> Tell:
+            return shown.enter_context(counted("writing", "texts"))
+
+        def tell(done: int, whole: int) -> None:
+            bar()(done, whole)
+
+        yield tell
 
 
 def _drawn(
@@ -212,13 +257,14 @@ def _finished(
     payment: Payment | None,
     fields: Fields,
     randomness: Randomness,
+    tell: Progress,
 ) -> Synthesized:
     """Write from the summary that a run kept before it died: nothing is read, drawn or charged."""
     data, certificate = measured
     say("The noisy numbers of the unfinished run are there: nothing private is read, and no noise is drawn.")
     if payment is not None and certificate.charged is not None:
         payment.settle(payment.charge_key(), stream_mark(certificate.charged.stream or ""))
-    return finished(wanted, data, certificate, fields=fields, randomness=randomness)
+    return finished(wanted, data, certificate, fields=fields, randomness=randomness, on_progress=tell)
 
 
 def _say_what_would_be(wanted: CorpusSpec, promised: Guarantee, due: Due | None) -> None:
@@ -272,6 +318,7 @@ def _say_what_was_made(
     state: CorpusState,
     certificate: Certificate,
     payment: Payment | None,
+    fields: Fields,
     *,
     as_json: bool,
 ) -> None:
@@ -288,8 +335,10 @@ def _say_what_was_made(
         return
     if certificate.settings["kind"] == "summary":
         corpus = target.with_suffix(".written.csv")  # never the name of the private file
+        named = {"text_field": fields.text, "label_field": fields.label}
+        columns = options.as_typed(**{name: own for name, own in named.items() if own != name.removesuffix("_field")})
         print(f"Next: {shlex.join(['dptext', 'summary', 'show', str(target)])}; "
-              f"{shlex.join(['dptext', 'write', str(target), str(corpus)])}.")  # fmt: skip
+              f"{shlex.join(['dptext', 'write', str(target), str(corpus), *columns])}.")  # fmt: skip
         return
     print(f"Next: {shlex.join(['dptext', 'explain', str(target)])}; open {target.name}{REPORT_SUFFIXES[1]}.")
 
@@ -298,8 +347,10 @@ def _say_of_the_pool(wanted: CorpusSpec, n_texts: int) -> None:
     if wanted.kind == "votes" and wanted.labels:
         say("votes with labels measured worse than public text on most corpora: prototypes is the way with labels.")
     size = wanted.size if isinstance(wanted, SynthesisSpec) and wanted.kind in ("prototypes", "votes") else 0
-    less = f" No more leave: size={size:,} is too many." if size > n_texts else ""
-    say(f"Reading the pool of {n_texts:,} public texts.{less}")
+    say(f"Reading the pool of {n_texts:,} public texts.")
+    if size > n_texts:
+        so = "some leave more than once" if wanted.kind == "votes" else "no more leave"
+        say(f"{size:,} texts are wanted, and the pool has {n_texts:,}: {so}.")
 
 
 @contextlib.contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 import time
 from collections.abc import Mapping
@@ -73,7 +74,7 @@ def privatize_folder(source: str, target: str, run: Run, dataset: DatasetPlan, *
     print(written.explain())
     if run.payment is not None:
         print(f"\n{run.payment.left()}")
-    print(f"\nWritten: {target}, which counts by its manifest.json. Next: dptext explain {target}")
+    print(f"\nWritten: {target}, which counts by its manifest.json. Next: {shlex.join(['dptext', 'explain', target])}")
 
 
 def _as_lines(what: str, done: int, total: int | None) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from textwrap import shorten, wrap
 from typing import Annotated, Final
@@ -18,11 +18,11 @@ from dptext.runs import summarizing
 from dptext.runs.certificate import certificate_path
 from dptext.runs.synthesized import paths_of
 from dptext.synthesis.agreement import Estimated
-from dptext.synthesis.report import Topics
+from dptext.synthesis.report import LabelWords, Topics
 from dptext.text.files import Target, refuse_inputs
 
 _WIDTH: Final = 80  # columns of a screen
-_HEIGHT: Final = 23  # lines of a screen above the next prompt
+_HEIGHT: Final = 39  # lines of a screen above the next prompt
 _FEWEST: Final = 3  # rows of a table, however long the warnings are
 _NAME: Final = 40  # columns of a name at most
 
@@ -38,34 +38,68 @@ def show(summary: WHERE, *, as_json: options.JsonOption = False) -> None:
 
 
 def _lines(report: Topics, room: int) -> list[str]:
-    """Return lines for a screen with this room: labels with their words, then topics, each largest first."""
+    """Return lines for a screen with this room: labels, their words, and topics, each largest first."""
     known, unit = report.estimates, report.measure
     lines = _wrapped(f"In all {_number(known.whole, 0)} {unit}; the intervals hold in 95%.")
     names, words = list(report.shown or ("all texts",)), report.words
     topics = [", ".join(each[:4]) for each, _ in report.topics]
-    room -= len(lines) + bool(topics)
-    kept = max(_FEWEST, room // 2, room - len(topics))  # rows of the labels
-    said = [""] * len(names) if words is None else [", ".join(word for word, *_ in own) for own in words.words]
-    lines += _table("labels", names, known.by_label if report.labels else known.whole, said, kept)
+    labels = known.by_label if report.labels else known.whole
+    tables = [("labels", len(names))] + [("words", len(names))] * (words is not None) + [("topics", len(topics))]
+    room -= len(lines) + (words is not None) + bool(topics)
+    kept = _divided(dict(tables), room)
+    order = labels.numbers.argsort(kind="stable")[::-1].tolist()
+    lines += _table("labels", names, labels, kept["labels"])
+    if words is not None:
+        lines += ["Words more frequent than in public text:"]
+        deep = 2 if 3 * len(names) + len(topics) <= room else 1
+        said = [line for i in order for line in _words(names[i], words, i, max(map(len, names)))[:deep]]
+        lines += _more(said, "labels", max(kept["words"], deep * len(names) if deep > 1 else 0))
     if topics:
-        left = max(_FEWEST, room - min(kept, len(names)))
-        lines += ["Topics, largest first:", *_table("topics", topics, known.by_topic, [""] * len(topics), left)]
+        lines += ["Topics, largest first:", *_table("topics", topics, known.by_topic, kept["topics"])]
     return lines
 
 
-def _table(what: str, names: Sequence[str], known: Estimated, said: Sequence[str], room: int) -> list[str]:
-    """Return a row for each name, largest number first: name, number, and as much of what is said as has room."""
+def _divided(rows: Mapping[str, int], room: int) -> dict[str, int]:
+    """Return the number of lines of each table with so many rows: short tables leave their rest to the others."""
+    found: dict[str, int] = {}
+    for i, (name, n) in enumerate(sorted(rows.items(), key=lambda each: each[1])):
+        found[name] = min(n, max(_FEWEST, room // (len(rows) - i)))
+        room -= found[name]
+    return found
+
+
+def _table(what: str, names: Sequence[str], known: Estimated, room: int) -> list[str]:
+    """Return a row for each name, largest number first: name, and number with its interval."""
     order = known.numbers.argsort(kind="stable")[::-1].tolist()
-    shown = order if len(order) <= room else order[: room - 1]
-    numbers = [_number(known, i) for i in shown]
-    wide = max(map(len, numbers))
-    width = min(_NAME, _WIDTH - wide - 4, max(map(len, names)))
-    rows = []
-    for i, number in zip(shown, numbers, strict=True):
-        row = f"  {shorten(names[i], width, placeholder='...'):<{width}}  {number:<{wide}}  "
-        rows.append((row + shorten(said[i], max(1, _WIDTH - len(row)), placeholder="")).rstrip(" ,"))
-    left = len(order) - len(shown)
-    return rows + [f"  and {left:,} more {what}: see --json, or the page"] * bool(left)
+    numbers = [_number(known, i) for i in order]
+    width = min(_NAME, _WIDTH - max(map(len, numbers)) - 4, max(map(len, names)))
+    rows = [f"  {_name(names[i], width)}  {number}" for i, number in zip(order, numbers, strict=True)]
+    return _more(rows, what, room)
+
+
+def _words(name: str, words: LabelWords, label: int, width: int) -> list[str]:
+    """Return lines of the words of a label, with their numbers and intervals."""
+    lines = [f"  {_name(name, min(_NAME // 2, width))} "]
+    indent = " " * len(lines[0])
+    for word, n, _ in words.words[label]:
+        more = f" {shorten(word, _NAME // 2, placeholder='...')} {words.shown(n)},"
+        if len(lines[-1] + more) > _WIDTH + 1:  # the last comma is taken off
+            lines.append(indent)
+        lines[-1] += more
+    if not words.words[label]:
+        lines[-1] += " none beyond the noise"
+    return [line.removesuffix(",") for line in lines]
+
+
+def _name(name: str, width: int) -> str:
+    return f"{shorten(name, width, placeholder='...'):<{width}}"
+
+
+def _more(rows: Sequence[str], what: str, room: int) -> list[str]:
+    """Return the rows, or those that have room, and how many more there are."""
+    if len(rows) <= room:
+        return [*rows]
+    return [*rows[: room - 1], f"  and {len(rows) - room + 1:,} more {what}: see --json, or the page"]
 
 
 def _wrapped(*said: str) -> list[str]:

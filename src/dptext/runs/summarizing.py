@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
 
 from dptext.errors import ConfigError, DataError
 from dptext.mechanism import settings
@@ -19,9 +21,9 @@ from dptext.runs.synthesizing import synthesize
 from dptext.runs.verification import verify
 from dptext.sampling.randomness import Randomness, secure, seeded
 from dptext.synthesis.blocks import COUNTS, POINTS, TOPICS, WORDS
-from dptext.synthesis.from_model import FromModel, Progress
+from dptext.synthesis.from_model import FromModel
 from dptext.synthesis.from_pool import FromPool
-from dptext.synthesis.spec import Synthetic
+from dptext.synthesis.spec import Progress, Synthetic
 from dptext.synthesis.summary import FittedSummary, Summary
 from dptext.text.columns import Columns
 from dptext.text.formats import Format
@@ -37,6 +39,7 @@ if TYPE_CHECKING:  # the ledger is loaded by those who use one
 #: Blocks that `also` adds, with the settings that measure them.
 _ALSO: Final[Mapping[str, Mapping[str, int]]] = {WORDS: {"marks": 5}, TOPICS: {"topics": 64}}
 _SHARES: Final = {POINTS: "point_share", COUNTS: "count_share", TOPICS: "topic_share", WORDS: "word_share"}
+_IN_A_LINE: Final = 6  # labels with their shares
 #: The writers by name, and the class of their settings.
 WRITERS: Final[Mapping[str, type[FromPool] | type[FromModel]]] = {"pool": FromPool, "builtin": FromModel}
 
@@ -190,14 +193,35 @@ def write(
     source = secure() if seed is None else seeded(seed)
     more: dict[str, Any] = {"on_progress": on_progress} if isinstance(how, FromModel) else {}
     made = how.write(mixed, source, **more)
+    model = {"weights": how.weights} if isinstance(how, FromModel) else {}
+    made = replace(made, sentences=(*_first_said(found, how, mix), *made.sentences))
     return _derived(
         made,
         certificate,
         digest,
-        {"writer": name, **asdict(how), **({"mix": dict(mix)} if mix else {})},
+        {"writer": name, **asdict(how), **model, **({"mix": dict(mix)} if mix else {})},
         inputs,
         Fields(text=text, label=label),
     )
+
+
+def _first_said(of: Summary, how: FromPool | FromModel, mix: Mapping[str, float] | None) -> Iterator[str]:
+    """Yield what is said first: that a pool has too few texts, and the noisy shares of the labels, if no mix is set."""
+    there = len(of.public.pool.texts)
+    if isinstance(how, FromPool) and how.size > there:
+        yield f"{how.size:,} texts are wanted, and the pool has {there:,} different ones: no more leave."
+    if mix is not None or not of.spec.labels:
+        return
+    report = of.report
+    known, unit = report.estimates.by_label, report.measure
+    whole = max(1.0, float(known.numbers.sum()))
+    each = [
+        f"{report.shown[i]} {known.numbers[i] / whole:.0%} ({known.low[i]:,.0f} to {known.high[i]:,.0f})"
+        for i in np.argsort(-known.numbers, kind="stable")
+    ]
+    for start in range(0, len(each), _IN_A_LINE):
+        head = f"Shares of labels (in brackets: {unit}, at 95%): " if not start else ""
+        yield head + ", ".join(each[start : start + _IN_A_LINE]) + "."
 
 
 def _derived(

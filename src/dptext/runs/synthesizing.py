@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from os import PathLike
 from pathlib import Path
@@ -26,7 +26,7 @@ from dptext.runs.statements import Statement, stated
 from dptext.runs.synthesized import Synthesized
 from dptext.sampling.randomness import Randomness, secure
 from dptext.synthesis.pool import OnPool
-from dptext.synthesis.spec import CorpusSpec, Fitted, Synthetic
+from dptext.synthesis.spec import CorpusSpec, Fitted, Progress, Synthetic
 from dptext.synthesis.summary import Summary, WritesFromSummary, measured_first
 from dptext.synthesis.sums import Draws
 from dptext.text.columns import Columns
@@ -89,6 +89,9 @@ def synthesize(
         DataError: a subject has several records.
         BudgetExceededError: the account cannot pay.
         MissingExtraError: a package is not installed.
+
+    An error or an interruption in writing, after the noise was drawn, has `unwritten`: `error.unwritten.write()` writes
+    from the noisy numbers that were kept, and neither reads a private text, nor draws noise, nor charges anything.
     """
     spec = synthesis_from_settings({"kind": kind, **set_})
     refuse_same(private, public)
@@ -110,6 +113,7 @@ def run(
     delta: float = 0.0,
     settled: bool = True,
     on_measured: OnMeasured | None = None,
+    on_progress: Progress | None = None,
 ) -> Synthesized:
     """Charge, sum up, add noise, settle; see `synthesize`. With settled=False the caller settles before it shows texts.
 
@@ -118,7 +122,9 @@ def run(
 
     `on_measured` keeps the summary of a synthesis that measures one summary first, and then writes from it. The charge
     is settled as soon as the summary is kept, so that no other numbers are ever drawn under it. If the writing dies,
-    `finished` goes on from the summary that was kept.
+    `finished` goes on from the summary that was kept. If the charge is settled here, an error in writing keeps the
+    summary, too, as its `unwritten`. `on_progress` is called as texts are written; of the private corpus nothing is
+    told.
     """
     spec, randomness, fields = fitted.spec, randomness or secure(), private.fields
     if spec.labels and fields.label is None and not private.of_records:
@@ -138,7 +144,7 @@ def run(
     if due is not None and fields.subject is None:
         due.weigh(due.payment.key, None)
     fitted.rehearse(private.nothing)
-    first = None if on_measured is None else measured_first(fitted)
+    first = measured_first(fitted) if settled or on_measured is not None else None
     if first is not None:
         first[0].rehearse(Private((), fields, {}).nothing)  # in this process: the summary can be written as bytes
     if public is None:
@@ -152,12 +158,14 @@ def run(
             charged, settle = replace(charged, stream=stream), partial(due.settle, key, stream_mark(stream))
     certified = partial(statement.certificate, IN_MEMORY, charged=charged, fields={})
     try:
-        if on_measured is None or first is None:
+        if first is None:
             found = fitted.synthesize(private.corpus, Draws(randomness))
         else:
             summary = first[0].measure(private.corpus, Draws(randomness))
             data = summary.to_bytes()
-            on_measured(data, certified(hashlib.sha256(data).hexdigest(), 0))
+            measured = certified(hashlib.sha256(data).hexdigest(), 0)
+            if on_measured is not None:
+                on_measured(data, measured)
     except BaseException as error:
         if charged is not None:
             error.add_note(f"Charge key {key!r} was charged and released nothing: a run under it is not charged again.")
@@ -165,14 +173,58 @@ def run(
     if settle is not None and (settled or first is not None):
         settle()
         settle = None
-    if first is not None:
-        found = first[1].written(summary, randomness)
     inputs = (Path(private.source),) if isinstance(private.source, str | PathLike) else ()
+    if first is not None:
+        try:
+            found = _written(first[1], summary, randomness, on_progress)
+        except BaseException as error:  # of any kind: it is raised again, with what the writing can go on from
+            if settled:
+                Unwritten(spec, data, measured, fields, left, inputs).put_on(error)
+            raise
     return replace(_whole(found, certified, fields), left=left, inputs=inputs, settle=settle)
 
 
+@dataclass(frozen=True, slots=True)
+class Unwritten:
+    """The noisy numbers of a synthesis whose writing failed, as `unwritten` of the error.
+
+    Attributes:
+        spec: settings of the synthesis.
+        data: the summary, as bytes of its file.
+        certificate: its certificate.
+        fields: names of the columns.
+        left: the balance of the account in words.
+        inputs: the input files.
+    """
+
+    spec: CorpusSpec
+    data: bytes = field(repr=False)
+    certificate: Certificate = field(repr=False)
+    fields: Fields
+    left: str
+    inputs: tuple[Path, ...]
+
+    def put_on(self, error: BaseException) -> None:
+        """Make this the `unwritten` of an error, and say so in a note."""
+        error.unwritten = self  # type: ignore[attr-defined]
+        error.add_note("The noisy numbers are kept: error.unwritten.write() writes from them, and charges nothing.")
+
+    def write(self, *, randomness: Randomness | None = None, on_progress: Progress | None = None) -> Synthesized:
+        """Write from the kept numbers: nothing private is read, and no noise is drawn or charged."""
+        found = finished(
+            self.spec, self.data, self.certificate, fields=self.fields, randomness=randomness, on_progress=on_progress
+        )
+        return replace(found, left=self.left, inputs=self.inputs)
+
+
 def finished(
-    spec: CorpusSpec, data: bytes, certificate: Certificate, *, fields: Fields, randomness: Randomness | None = None
+    spec: CorpusSpec,
+    data: bytes,
+    certificate: Certificate,
+    *,
+    fields: Fields,
+    randomness: Randomness | None = None,
+    on_progress: Progress | None = None,
 ) -> Synthesized:
     """Write from a summary that a run kept by `on_measured`. No private record is read, and nothing is drawn.
 
@@ -180,8 +232,14 @@ def finished(
     """
     if not isinstance(spec, WritesFromSummary):
         raise ConfigError(f"Expected a synthesis that writes from a summary, found {spec.kind}.")
-    found = spec.written(Summary.of_bytes(data), randomness or secure())
+    found = _written(spec, Summary.of_bytes(data), randomness or secure(), on_progress)
     return _whole(found, lambda digest, n: replace(certificate, sha256=digest, records=n), fields)
+
+
+def _written(spec: WritesFromSummary, summary: Summary, source: Randomness, on_progress: Progress | None) -> Synthetic:
+    tells = on_progress is not None and isinstance(spec, CorpusSpec) and spec.tells
+    call: Callable[..., Synthetic] = spec.written
+    return call(summary, source, on_progress) if tells else call(summary, source)
 
 
 def _whole(found: Synthetic, certified: Callable[[str, int], Certificate], fields: Fields) -> Synthesized:

@@ -10,27 +10,31 @@ from __future__ import annotations
 import multiprocessing
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import Future, ProcessPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import numpy as np
 
 from dptext import _validate
 from dptext.errors import ConfigError
 from dptext.language.reading import SMOLLM2, LanguageModel, load_language_model
+from dptext.language.writing import OnWritten
 from dptext.sampling.discrete import uniform_below
 from dptext.sampling.randomness import Randomness, seeded
 from dptext.synthesis.blocks import POINTS, WORDS
 from dptext.synthesis.judging import believed, labelled
 from dptext.synthesis.lexicon import Lexicon
 from dptext.synthesis.pool import apportioned, shuffled
-from dptext.synthesis.spec import MIX, Synthetic
+from dptext.synthesis.spec import MIX, Progress, Synthetic
 from dptext.synthesis.summary import Summary
 from dptext.synthesis.writer import Writer
 from dptext.text.records import Record
 from dptext.types import Floats, Integers
+
+if TYPE_CHECKING:
+    from multiprocessing.sharedctypes import Synchronized
 
 _LEAST_RATE: Final = 1e-6
 _USUAL: Final = 2.0  # pseudo-count: as if this many more drafts had each word, as a mark
@@ -41,8 +45,11 @@ _ROUNDS: Final = 3  # most rounds of writing, as texts can be repeats or not rea
 _AT_ONCE: Final = 128  # texts of a task
 _STRANGE: Final = 0.4  # nats a token, from which on texts read badly
 _PARALLEL: Final = 512  # texts from which on several processes write
+_LOOK_SECONDS: Final = 0.5  # after which the number of texts that the processes have written is looked at again
 
-Progress = Callable[[int, int], None]
+#: Called with the number of texts that were written since the last call, drafts among them.
+_More = Callable[[int], None]
+Result = TypeVar("Result")
 #: A shift, or texts; then the sum of the log-probabilities of their tokens without shift, and the number of tokens.
 _Shift = tuple[Floats, float, int]
 _Texts = tuple[list[str], float, int]
@@ -78,6 +85,11 @@ class FromModel:
         _validate.positive(temperature=self.temperature)
         _validate.within(2, 4096, options=self.options)
 
+    @property
+    def weights(self) -> str:
+        """sha256 of the weights of the model. ConfigError, MissingExtraError: see `load_language_model`."""
+        return load_language_model(self.model).digest
+
     def write(self, summary: Summary, source: Randomness, *, on_progress: Progress | None = None) -> Synthetic:
         """Return new texts with labels. ConfigError: the summary has no words, or the model no room for a prompt."""
         spec, counts = summary.spec, summary.counts
@@ -104,23 +116,22 @@ class FromModel:
         labels, whole = np.flatnonzero(numbers).tolist(), int(numbers.sum())
         drafted = len(labels) * self.drafts * (self.matches + 1)
         progress, own, theirs = _Progress(drafted + whole, on_progress), _Likely(), _Likely()
+        progress.begin()
         found: list[list[str]] = [[] for _ in numbers]
         processes = self.processes or os.cpu_count() or 1
-        with _desk(WordTargets.of(summary, self), processes if whole >= _PARALLEL else 1) as desk:
+        with _desk(WordTargets.of(summary, self), processes if whole >= _PARALLEL else 1, progress) as desk:
             seeds = _seeds(len(labels), source)
             shifts = {}
             for label, (shift, likely, tokens) in desk.shifts(zip(labels, seeds, strict=True)):
                 shifts[label] = shift
                 own.add(likely, tokens)
-                progress.add(drafted // len(labels))
-            for time in range(_ROUNDS):
+            for _ in range(_ROUNDS):
                 missing = {label: int(numbers[label]) - len(found[label]) for label in labels}
                 parts = [(label, n) for label, left in missing.items() for n in _parts(left)]
                 tasks = [(*each, seed) for each, seed in zip(parts, _seeds(len(parts), source), strict=True)]
-                for label, n, (texts, likely, tokens) in desk.texts(tasks, shifts):
+                for label, (texts, likely, tokens) in desk.texts(tasks, shifts):
                     found[label] += texts
                     theirs.add(likely, tokens)
-                    progress.add(0 if time else n)
                 found = [list(dict.fromkeys(each)) for each in found]
         return found, own.mean - theirs.mean
 
@@ -170,21 +181,23 @@ class Steered:
         )
         return cls(by, writer, Spellings.of(model, by.lexicon.words))
 
-    def texts(self, label: int, n: int, seed: int, shift: Floats) -> _Texts:
+    def texts(self, label: int, n: int, seed: int, shift: Floats, more: _More | None = None) -> _Texts:
         """Return at most `n` distinct readable texts of a label, with log-probabilities moved by `shift` `(size,)`.
 
-        Sum and number of the log-probabilities of their tokens without shift follow.
+        Sum and number of the log-probabilities of their tokens without shift follow. `more` is called as texts are
+        written.
         """
-        found = self.writer.shifted(label, n, shift, seeded(seed))
+        found = self.writer.shifted(label, n, shift, seeded(seed), _steps(more))
         return self.writer.readable(found.texts), found.likely, found.drawn
 
-    def shift(self, label: int, seed: int) -> _Shift:
+    def shift(self, label: int, seed: int, more: _More | None = None) -> _Shift:
         """Return the shift of log-probabilities `(size,)` by which drafts have the words as often as is believed.
 
-        Sum and number of the log-probabilities of the tokens of drafts without shift follow.
+        Sum and number of the log-probabilities of the tokens of drafts without shift follow. `more` is called as drafts
+        are written.
         """
         by, set_, shift, source = self.by, self.by.settings, np.zeros(self.writer.model.size), seeded(seed)
-        first = self.writer.shifted(label, set_.drafts, shift, source)
+        first = self.writer.shifted(label, set_.drafts, shift, source, _steps(more))
         expected, marked = first.expected, self._marked(first.texts)
         now = np.maximum(self.spelled.rates(expected) * marked, _LEAST_RATE)
         wanted = believed(by.numbers[label], float(by.units[label]), now, by.deviation)
@@ -192,7 +205,7 @@ class Steered:
             step = self.spelled.steps(expected, (wanted - now) / marked) * (_STEP if time else 1.0)
             shift = np.clip(shift + step, -_LARGEST, _LARGEST)
             if time < set_.matches:
-                expected = self.writer.shifted(label, set_.drafts, shift, source).expected
+                expected = self.writer.shifted(label, set_.drafts, shift, source, _steps(more)).expected
                 now = np.maximum(self.spelled.rates(expected) * marked, _LEAST_RATE)
         return shift, first.likely, first.drawn
 
@@ -247,66 +260,95 @@ class Spellings:
 class _Desk:
     """Writes in this process."""
 
-    def __init__(self, steered: Steered) -> None:
-        self._steered = steered
+    def __init__(self, steered: Steered, progress: _Progress) -> None:
+        self._steered, self._progress = steered, progress
 
     def shifts(self, tasks: Iterable[tuple[int, int]]) -> Iterator[tuple[int, _Shift]]:
         """Yield label and shift for each label with its seed."""
         for label, seed in tasks:
-            yield label, self._steered.shift(label, seed)
+            yield label, self._steered.shift(label, seed, self._progress.add)
 
     def texts(
         self, tasks: Iterable[tuple[int, int, int]], shifts: Mapping[int, Floats]
-    ) -> Iterator[tuple[int, int, _Texts]]:
-        """Yield label, number and texts for each label with its number and seed, in the order of the tasks."""
+    ) -> Iterator[tuple[int, _Texts]]:
+        """Yield label and texts for each label with its number and seed, in the order of the tasks."""
         for label, n, seed in tasks:
-            yield label, n, self._steered.texts(label, n, seed, shifts[label])
+            yield label, self._steered.texts(label, n, seed, shifts[label], self._progress.add)
 
 
 class _Desks:
     """Writes in several processes. A fresh process has no private file open."""
 
-    def __init__(self, pool: ProcessPoolExecutor) -> None:
-        self._pool = pool
+    def __init__(self, pool: ProcessPoolExecutor, count: Synchronized[int], progress: _Progress) -> None:
+        self._pool, self._count, self._progress = pool, count, progress
 
     def shifts(self, tasks: Iterable[tuple[int, int]]) -> Iterator[tuple[int, _Shift]]:
-        """Yield label and shift for each label with its seed."""
-        running = {self._pool.submit(_shift, *task): task[0] for task in tasks}
-        for each in as_completed(running):
-            yield running[each], each.result()
+        """Yield label and shift for each label with its seed, in the order of the tasks."""
+        running = [(label, self._pool.submit(_shift, label, seed)) for label, seed in tasks]
+        for label, each in running:
+            yield label, self._result(each)
 
     def texts(
         self, tasks: Iterable[tuple[int, int, int]], shifts: Mapping[int, Floats]
-    ) -> Iterator[tuple[int, int, _Texts]]:
-        """Yield label, number and texts for each label with its number and seed, in the order of the tasks."""
-        running = [(label, n, self._pool.submit(_texts, label, n, seed, shifts[label])) for label, n, seed in tasks]
-        for label, n, each in running:
-            yield label, n, each.result()
+    ) -> Iterator[tuple[int, _Texts]]:
+        """Yield label and texts for each label with its number and seed, in the order of the tasks."""
+        running = [(label, self._pool.submit(_texts, label, n, seed, shifts[label])) for label, n, seed in tasks]
+        for label, each in running:
+            yield label, self._result(each)
+
+    def _result(self, running: Future[Result]) -> Result:
+        """Wait for a result, and tell meanwhile how many texts all processes have written."""
+        while True:
+            there = wait([running], _LOOK_SECONDS).done
+            self._progress.to(self._count.value)
+            if there:
+                return running.result()
 
 
 @contextmanager
-def _desk(steering: WordTargets, processes: int) -> Iterator[_Desk | _Desks]:
+def _desk(steering: WordTargets, processes: int, progress: _Progress) -> Iterator[_Desk | _Desks]:
     if processes < 2:
-        yield _Desk(Steered.of(steering))
+        yield _Desk(Steered.of(steering), progress)
         return
     fresh = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(processes, mp_context=fresh, initializer=_begin, initargs=(steering,)) as pool:
-        yield _Desks(pool)
+    count = fresh.Value("q", 0)
+    with ProcessPoolExecutor(processes, mp_context=fresh, initializer=_begin, initargs=(steering, count)) as pool:
+        yield _Desks(pool, count, progress)
 
 
-_STEERED: list[Steered] = []  # of this process
+_STEERED: list[tuple[Steered, _More]] = []  # of this process
 
 
-def _begin(steering: WordTargets) -> None:
-    _STEERED[:] = [Steered.of(steering)]
+def _begin(steering: WordTargets, count: Synchronized[int]) -> None:
+    def more(n: int) -> None:
+        with count.get_lock():
+            count.value += n
+
+    _STEERED[:] = [(Steered.of(steering), more)]
 
 
 def _shift(label: int, seed: int) -> _Shift:
-    return _STEERED[0].shift(label, seed)
+    ((steered, more),) = _STEERED
+    return steered.shift(label, seed, more)
 
 
 def _texts(label: int, n: int, seed: int, shift: Floats) -> _Texts:
-    return _STEERED[0].texts(label, n, seed, shift)
+    ((steered, more),) = _STEERED
+    return steered.texts(label, n, seed, shift, more)
+
+
+def _steps(more: _More | None) -> OnWritten | None:
+    """Return a function that is called with the number of texts so far, and tells how many more they are."""
+    if more is None:
+        return None
+    before = 0
+
+    def told(done: int) -> None:
+        nonlocal before
+        more(done - before)
+        before = done
+
+    return told
 
 
 @dataclass(slots=True)
@@ -332,11 +374,21 @@ class _Progress:
     tell: Progress | None
     done: int = 0
 
+    def begin(self) -> None:
+        """Tell that nothing is written yet."""
+        if self.tell is not None:
+            self.tell(0, self.whole)
+
     def add(self, n: int) -> None:
         """Tell that `n` more texts are written, drafts among them."""
-        self.done += n
-        if self.tell is not None and n:
-            self.tell(self.done, self.whole)
+        self.to(self.done + n)
+
+    def to(self, done: int) -> None:
+        """Tell that `done` texts are written. Those that are written in the place of repeats do not count."""
+        if (done := min(done, self.whole)) > self.done:
+            self.done = done
+            if self.tell is not None:
+                self.tell(self.done, self.whole)
 
 
 def _seeds(n: int, source: Randomness) -> list[int]:

@@ -10,10 +10,12 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Final
 
 import numpy as np
 
+from dptext.embeddings.tfidf import load_sklearn
 from dptext.errors import ConfigError
 from dptext.text.tokens import words_of
 from dptext.types import Floats, Integers
@@ -31,6 +33,28 @@ same more most other up down out off over under again further once about between
 """
 #: English words that say nothing of a subject: articles, pronouns, prepositions, conjunctions, auxiliary verbs.
 FUNCTION_WORDS: Final = frozenset(_FUNCTION.split())
+
+#: Forms of the most frequent English verbs (the 25 of the Oxford English Corpus, without those that name a subject:
+#: work, call, leave), and of verbs that are used like them. scikit-learn's stop words have few of the forms.
+_VERBS: Final = """
+say says said saying get gets got getting gotten make makes made making go goes went going gone know knows knew known
+knowing take takes took taken taking see sees saw seen seeing come comes came coming think thinks thought thinking look
+looks looked looking want wants wanted wanting give gives gave given giving use uses used using find finds found finding
+tell tells told telling ask asks asked asking seem seems seemed feel feels felt feeling try tries tried trying let lets
+letting put puts putting keep keeps kept keeping need needs needed become becomes became like likes liked begin begins
+began happen happens happened
+"""
+#: Words of scikit-learn's stop words that say something of a subject.
+_TELLING: Final = frozenset({
+    "amount", "bill", "call", "computer", "cry", "fire", "interest", "mill", "mine", "move", "system",
+})  # fmt: skip
+
+
+@cache
+def untelling_words() -> frozenset[str]:
+    """Return the words that no report shows as words of a label or topic. They count as other words do."""
+    stop = frozenset(load_sklearn().feature_extraction.text.ENGLISH_STOP_WORDS)
+    return (stop - _TELLING) | FUNCTION_WORDS | frozenset(_VERBS.split())
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

@@ -10,8 +10,10 @@ import numpy as np
 
 from dptext.embeddings.tfidf import has_word, load_sklearn, words_tfidf
 from dptext.errors import ConfigError
+from dptext.mechanism import OnProgress
 from dptext.sampling.discrete import uniform_below
 from dptext.sampling.randomness import Randomness
+from dptext.synthesis.lexicon import untelling_words
 from dptext.synthesis.space import PublicSpace, fit_space, says_something
 from dptext.synthesis.spec import CorpusSpec
 from dptext.text.reading import as_records
@@ -92,7 +94,13 @@ def pool_texts(public: Iterable[Record]) -> tuple[str, ...]:
 
 
 def fit_pool(
-    texts: tuple[str, ...], spec: CorpusSpec, *, dim: int, drafts: Sequence[str] = (), seed: int | None = None
+    texts: tuple[str, ...],
+    spec: CorpusSpec,
+    *,
+    dim: int,
+    drafts: Sequence[str] = (),
+    seed: int | None = None,
+    on_progress: OnProgress | None = None,
 ) -> tuple[PublicPool, Floats]:
     """Return the pool in `dim` directions, and features of its texts. Errors: see `fit_space` and `fit_topics`.
 
@@ -100,7 +108,9 @@ def fit_pool(
     """
     if spec.topics:
         require_topics(texts, spec.topics)  # before an encoder reads the pool
-    space, features = fit_space(texts, drafts, encoder=spec.encoder, words=spec.words, dim=dim, seed=seed or 0)
+    space, features = fit_space(
+        texts, drafts, encoder=spec.encoder, words=spec.words, dim=dim, seed=seed or 0, on_progress=on_progress
+    )
     points = space.placed(features).astype(np.float32).astype(np.float64)  # as a summary stores them
     topics = fit_topics(texts, points, spec.topics, seed=seed or 0) if spec.topics else None
     return PublicPool(texts, space, points, topics), features
@@ -151,7 +161,7 @@ def fit_topics(texts: Sequence[str], points: Floats, topics: int, *, seed: int) 
     counter = words_tfidf(stop_words=sorted(stop_words()), max_features=20_000)
     weights = counter.fit_transform(texts)
     names = [str(name) for name in counter.get_feature_names_out()]
-    weak = np.array([not _is_telling(name) for name in names])
+    weak = np.array([not _is_telling(name) or name in untelling_words() for name in names])
     usual = np.asarray(weights.mean(axis=0)).ravel()
     described = []
     for topic in range(topics):

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Literal, Self
+from typing import ClassVar, Literal, Self
 
 from dptext import _validate
 from dptext.errors import ConfigError
+from dptext.mechanism import OnProgress
 from dptext.sampling.randomness import Randomness
 from dptext.synthesis.from_pool import FromPool
 from dptext.synthesis.on_summary import OnSummary
 from dptext.synthesis.readings import Corpus
-from dptext.synthesis.spec import SynthesisSpec, Synthetic
+from dptext.synthesis.spec import Progress, SynthesisSpec, Synthetic
 from dptext.synthesis.summary import Summary, SummarySpec
 from dptext.synthesis.sums import Draws
 from dptext.text.records import Record
@@ -42,6 +43,8 @@ class Prototypes(SynthesisSpec):
             more.
     """
 
+    tells: ClassVar[bool] = True
+
     dim: int = 0
     topic_share: float = 0.1
     names: tuple[str, ...] = ()
@@ -65,11 +68,13 @@ class Prototypes(SynthesisSpec):
             dim=self.dim, topic_share=self.topic_share if self.topics else 0.0,
         )  # fmt: skip
 
-    def fit(self, *, public: Iterable[Record], seed: int | None = None) -> FittedPrototypes:
+    def fit(
+        self, *, public: Iterable[Record], seed: int | None = None, on_progress: OnProgress | None = None
+    ) -> FittedPrototypes:
         """Read the pool. Labels of the pool are ignored; a text that occurs twice counts once."""
-        return FittedPrototypes(self, self.summary.fit(public=public, seed=seed))
+        return FittedPrototypes(self, self.summary.fit(public=public, seed=seed, on_progress=on_progress))
 
-    def written(self, summary: Summary, source: Randomness) -> Synthetic:
+    def written(self, summary: Summary, source: Randomness, on_progress: Progress | None = None) -> Synthetic:
         """Return public texts that are labelled and chosen by a summary. `source` is for their order."""
         return FromPool(size=self.size, prior=self.prior).write(summary, source)
 

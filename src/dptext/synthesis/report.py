@@ -13,6 +13,7 @@ from html import escape
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dptext.synthesis.agreement import NORMAL, Estimated, Estimates, Known
 from dptext.types import Floats, Json
@@ -122,26 +123,39 @@ class LabelWords:
     margin: float
 
     @classmethod
-    def of(cls, names: Sequence[str], known: Known, gained: Floats) -> LabelWords:
+    def of(cls, names: Sequence[str], known: Known, gained: Floats, telling: NDArray[np.bool_]) -> LabelWords:
         """Return the words whose `gained` numbers `(labels, width)` exceed what noise alone gives any word.
 
-        `known` has the noisy numbers `(labels, width)`, and `gained` is what exceeds the expected numbers.
+        `known` has the noisy numbers `(labels, width)`, and `gained` is what exceeds the expected numbers. `telling`
+        `(width,)` says which words can be shown.
         """
         least = known.deviation * math.sqrt(2 * math.log(max(2, gained.size)))  # about the largest of so many noises
         found = []
         for numbers, more in zip(known.numbers, gained, strict=True):
-            best = np.argsort(-more, kind="stable")[:_NAMED_WORDS]
-            found.append(
-                tuple((names[i], float(numbers[i]), float(numbers[i] - more[i])) for i in best if more[i] > least)
-            )
+            order = np.argsort(-more, kind="stable")
+            best = [i for i in order[telling[order]][:_NAMED_WORDS] if more[i] > least]
+            found.append(tuple((names[i], float(numbers[i]), float(numbers[i] - more[i])) for i in best))
         return cls(tuple(found), NORMAL * known.deviation)
+
+    def interval(self, number: float) -> tuple[float, float]:
+        """Return the 95% interval of a number; no number of units is below 0."""
+        return max(0.0, number - self.margin), max(0.0, number + self.margin)
+
+    def shown(self, number: float) -> str:
+        """Return a number with its interval."""
+        low, high = self.interval(number)
+        return f"{max(0.0, number):,.0f} ({low:,.0f} to {high:,.0f})"
 
     def to_dict(self, labels: Sequence[str]) -> dict[str, Json]:
         """Return JSON-able data."""
         each: dict[str, Json] = {
-            label: [{"word": word, "number": round(n, 3), "expected": round(usual, 3)} for word, n, usual in own]
+            label: [
+                {"word": word, "number": round(n, 3), "interval": [round(end, 3) for end in self.interval(n)],
+                 "expected": round(usual, 3)}
+                for word, n, usual in own
+            ]
             for label, own in zip(labels, self.words, strict=True)
-        }
+        }  # fmt: skip
         return {"by_label": each, "margin": self.margin}
 
 
@@ -370,9 +384,9 @@ def _words(labels: Sequence[str], found: LabelWords, unit: str) -> str:
     title = "Words more frequent than in public text"
     lines = ["<thead><tr><th scope='col'>label</th><th scope='col'>words</th></tr></thead><tbody>"]
     for label, own in zip(labels, found.words, strict=True):
-        shown = ", ".join(f"{escape(word)} ({max(0.0, n):,.0f})" for word, n, _ in own) or "none beyond the noise"
+        shown = ", ".join(f"{escape(word)} {found.shown(n)}" for word, n, _ in own) or "none beyond the noise"
         lines.append(f"<tr><th scope='row'>{escape(label)}</th><td>{shown}</td></tr>")
-    each = f"In brackets: {unit} for which the word counts, each within {found.margin:,.0f} at 95%."
+    each = f"Numbers: {unit} for which the word counts, each with its interval at 95%."
     note = f"<p>{each} Only a few words of a text count.</p>"
     return f"<table class='words'><caption>{title}</caption>{''.join(lines)}</tbody></table>{note}"
 

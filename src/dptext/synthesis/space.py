@@ -16,9 +16,10 @@ import numpy as np
 
 from dptext.embeddings.distilled import DistilledEncoder, common_words, distil_with_words
 from dptext.embeddings.embedder import Embedder
-from dptext.embeddings.encoders import load_encoder
+from dptext.embeddings.encoders import Encoder, load_encoder
 from dptext.embeddings.tfidf import fit_tfidf_svd
 from dptext.errors import ConfigError
+from dptext.mechanism import FitProgress, OnProgress
 from dptext.text.tokens import words_of
 from dptext.types import Floats
 
@@ -114,8 +115,38 @@ def nearest(features: Floats, anchors: Floats) -> Floats:
     return np.asarray((features[:, : anchors.shape[1]] @ anchors.T).max(axis=1))
 
 
+@dataclass(frozen=True, slots=True)
+class _Telling:
+    """An encoder that tells how many public texts it has read."""
+
+    encoder: Encoder
+    on_progress: OnProgress
+    name: str
+    dim: int
+
+    def embed(self, texts: Sequence[str]) -> Floats:
+        """Return the vectors `(n_texts, dim)` of the encoder."""
+        whole = len(set(texts))
+        return self.encoder.embed(
+            texts, on_progress=lambda done: self.on_progress(FitProgress(done, whole, "public texts read"))
+        )
+
+
+def _loaded(name: str, on_progress: OnProgress | None) -> tuple[Encoder, Embedder]:
+    """Return an encoder, and the same encoder that tells how far it is."""
+    found = load_encoder(name)
+    return found, found if on_progress is None else _Telling(found, on_progress, found.name, found.dim)
+
+
 def fit_space(
-    texts: Sequence[str], drafts: Sequence[str] = (), *, encoder: str | Embedder, words: int, dim: int, seed: int = 0
+    texts: Sequence[str],
+    drafts: Sequence[str] = (),
+    *,
+    encoder: str | Embedder,
+    words: int,
+    dim: int,
+    seed: int = 0,
+    on_progress: OnProgress | None = None,
 ) -> tuple[PublicSpace, Floats]:
     """Return the space of public texts, and their features `(n, features)`, those of the encoder first.
 
@@ -131,13 +162,17 @@ def fit_space(
     also = (fit_tfidf_svd([*texts, *drafts], dim=words, seed=seed).rounded(),) if words else ()
     order, half = np.random.default_rng(seed).permutation(len(texts)), len(texts) // 2
     reading: Embedder
+    telling: Embedder
     if encoder == "distilled":  # learns from half of the pool; that half cannot tell how far other texts are
-        reading = distil_with_words(load_encoder(), [texts[i] for i in order[:half]], common=common_words())
+        _, teacher = _loaded("sentence", on_progress)
+        reading = telling = distil_with_words(teacher, [texts[i] for i in order[:half]], common=common_words())
+    elif isinstance(encoder, str):
+        reading, telling = _loaded(encoder, on_progress)
     else:
-        reading = load_encoder(encoder) if isinstance(encoder, str) else encoder
-    readers = (reading, *also)
-    features = features_of(readers, texts)
-    every = np.concatenate([features, features_of(readers, drafts)]) if drafts else features
+        reading = telling = encoder
+    readers, told = (reading, *also), (telling, *also)
+    features = features_of(told, texts)
+    every = np.concatenate([features, features_of(told, drafts)]) if drafts else features
     mean = every.mean(axis=0)
     variances, axes = np.linalg.eigh(np.cov((every - mean).T))
     if not variances[-1] > _LEAST_VARIANCE:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, ClassVar, Final, Literal, Protocol, Self
@@ -27,6 +27,10 @@ NoisyRelation = Literal["add_or_remove_one", "replace_one"]
 
 #: The largest L1 distance of the released shares of labels from the noisy shares.
 MIX: Final = 0.1
+
+
+#: Called with the number of texts written so far, and of all texts.
+Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +101,8 @@ class CorpusSpec:
     assumptions: ClassVar[tuple[str, ...]] = (PUBLIC_POOL,)
     #: True if texts are released, False if numbers alone are.
     writes: ClassVar[bool] = True
+    #: True if `fit`, and `written` of a synthesis that writes from a summary, take a callback `on_progress`.
+    tells: ClassVar[bool] = False
     #: The suffix of an output without texts.
     suffix: ClassVar[str] = ".json"
 

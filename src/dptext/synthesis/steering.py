@@ -7,15 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Literal, Self
+from typing import ClassVar, Literal, Self
 
 from dptext import _validate
 from dptext.language.reading import load_language_model
+from dptext.mechanism import OnProgress
 from dptext.sampling.randomness import Randomness
 from dptext.synthesis.from_model import FromModel
 from dptext.synthesis.on_summary import OnSummary
 from dptext.synthesis.readings import Corpus
-from dptext.synthesis.spec import Synthetic
+from dptext.synthesis.spec import Progress, Synthetic
 from dptext.synthesis.summary import Summary, SummarySpec
 from dptext.synthesis.sums import Draws
 from dptext.synthesis.writer import WritingSpec
@@ -41,6 +42,8 @@ class Steering(WritingSpec):
         drafts: number of public texts for each label, which show how often the model writes each word.
         matches: number of times that drafts are written anew to match the noisy numbers.
     """
+
+    tells: ClassVar[bool] = True
 
     marks: int = 5
     vocabulary: int = 20_000
@@ -71,14 +74,16 @@ class Steering(WritingSpec):
             options=self.options, drafts=self.drafts, matches=self.matches,
         )  # fmt: skip
 
-    def fit(self, *, public: Iterable[Record], seed: int | None = None) -> FittedSteering:
+    def fit(
+        self, *, public: Iterable[Record], seed: int | None = None, on_progress: OnProgress | None = None
+    ) -> FittedSteering:
         """Choose public examples, write public drafts, and read the pool. MissingExtraError: no model is installed."""
         load_language_model(self.model)
-        return FittedSteering(self, self.summary.fit(public=public, seed=seed))
+        return FittedSteering(self, self.summary.fit(public=public, seed=seed, on_progress=on_progress))
 
-    def written(self, summary: Summary, source: Randomness) -> Synthetic:
+    def written(self, summary: Summary, source: Randomness, on_progress: Progress | None = None) -> Synthetic:
         """Return texts that the model writes by the noisy numbers of a summary. `source` is for its choices."""
-        return self.writer.write(summary, source)
+        return self.writer.write(summary, source, on_progress=on_progress)
 
     @classmethod
     def tiny(cls) -> tuple[Self, ...]:

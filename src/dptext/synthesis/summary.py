@@ -11,6 +11,7 @@ import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import ClassVar, Final, Literal, Protocol, Self, runtime_checkable
 
 import numpy as np
@@ -20,21 +21,21 @@ from dptext.embeddings.distilled import common_words
 from dptext.errors import ConfigError, DataError, MissingExtraError
 from dptext.frozen import Frozen
 from dptext.language.reading import MODEL_IS_PUBLIC, SMOLLM2, load_language_model
-from dptext.mechanism import settings
+from dptext.mechanism import FitProgress, OnProgress, settings
 from dptext.privacy.events import Event, ZcdpEvent
 from dptext.privacy.guarantee import Unit
 from dptext.sampling.randomness import Randomness, seeded
 from dptext.synthesis.agreement import Known
 from dptext.synthesis.blocks import COUNTS, POINTS, TOPICS, UNLIKE, WORDS, SumLayout
 from dptext.synthesis.labelling import prior_means
-from dptext.synthesis.lexicon import fit_lexicon, mark_rates
+from dptext.synthesis.lexicon import fit_lexicon, mark_rates, untelling_words
 from dptext.synthesis.measuring import OnePass
 from dptext.synthesis.pool import PublicPool, fit_pool, pool_texts
 from dptext.synthesis.public import Public
 from dptext.synthesis.readings import Corpus
 from dptext.synthesis.report import CorpusFit, LabelWords, Topics
 from dptext.synthesis.space import UNLIKE_SHARE, says_something
-from dptext.synthesis.spec import CorpusSpec, Fitted, Synthetic
+from dptext.synthesis.spec import CorpusSpec, Fitted, Progress, Synthetic
 from dptext.synthesis.sums import Draws
 from dptext.synthesis.writer import Writer, examples_of
 from dptext.text.reading import as_records
@@ -87,6 +88,7 @@ class SummarySpec(CorpusSpec):
     """
 
     writes: ClassVar[bool] = False
+    tells: ClassVar[bool] = True
     suffix: ClassVar[str] = ".summary"
 
     names: tuple[str, ...] = ()
@@ -191,19 +193,24 @@ class SummarySpec(CorpusSpec):
         rows = max(1, len(self.labels))
         return SumLayout.of(measured, self.block_shares, self.noise(share), rows=rows, marks=self.marks)
 
-    def fit(self, *, public: Iterable[Record], seed: int | None = None) -> FittedSummary:
-        """Read the pool. Labels of the pool serve as examples alone; a text that occurs twice counts once."""
+    def fit(
+        self, *, public: Iterable[Record], seed: int | None = None, on_progress: OnProgress | None = None
+    ) -> FittedSummary:
+        """Read the pool. Labels of the pool serve as examples alone; a text that occurs twice counts once.
+
+        `on_progress` is called as a language model writes public drafts, and as the encoder reads public texts.
+        """
         if self.added:
             raise ConfigError("Expected added to be empty: dptext summary add adds summaries.")
         records = [record for record in as_records(public) if says_something(record.text)]
         texts = pool_texts(records)
-        examples, drafts, digest = self._drafted(records, seed or 0)
+        examples, drafts, digest = self._drafted(records, seed or 0, on_progress)
         own = [text for each in drafts for text in each]
         pool, features = PublicPool(texts, None, np.zeros((len(texts), 0)), None), None
         if self.reads_points:
             scale = self.noise().scale / self.layout(dim=1, width=1).blocks[0].part
             dim = min(self.directions(scale), max(4, len(texts) // _TEXTS_A_DIRECTION))
-            pool, features = fit_pool(texts, self, dim=dim, drafts=own, seed=seed)
+            pool, features = fit_pool(texts, self, dim=dim, drafts=own, seed=seed, on_progress=on_progress)
         centre = None
         if features is not None and pool.space is not None and POINTS in self.blocks:
             names = np.asarray(pool.space.encoder.embed(list(self.shown)), np.float64)
@@ -216,13 +223,13 @@ class SummarySpec(CorpusSpec):
             rates = rates.astype(np.float32).astype(np.float64)  # as a summary stores them
         return FittedSummary(self, Public(pool, centre, lexicon, rates, examples, drafts, digest))
 
-    def written(self, summary: Summary, source: Randomness) -> Synthetic:
-        """Return the report; no text leaves, and `data` is the summary as a file. `source` is not used."""
+    def written(self, summary: Summary, source: Randomness, on_progress: Progress | None = None) -> Synthetic:
+        """Return the report; no text leaves, and `data` is the summary as a file. Nothing else is used."""
         report = summary.report
         return Synthetic((), (), report, report.sentences(), summary.to_bytes())
 
     def _drafted(
-        self, records: Sequence[Record], seed: int
+        self, records: Sequence[Record], seed: int, on_progress: OnProgress | None
     ) -> tuple[tuple[Record, ...], tuple[tuple[str, ...], ...], str]:
         """Return examples, the public drafts of each label, and the digest of the model that wrote them."""
         if not self.marks:
@@ -239,8 +246,16 @@ class SummarySpec(CorpusSpec):
         writer = Writer.of(
             model, self.shown, self.labels, examples, tokens=self.tokens, temperature=0.7, options=min(512, model.size)
         )
-        none, source = np.zeros(model.size), seeded(seed)
-        found = [writer.shifted(label, self.drafts, none, source).texts for label in range(len(self.shown))]
+        none, source, whole = np.zeros(model.size), seeded(seed), self.drafts * len(self.shown)
+
+        def told(label: int, done: int) -> None:
+            if on_progress is not None:
+                on_progress(FitProgress(label * self.drafts + done, whole, "public drafts written"))
+
+        found = [
+            writer.shifted(label, self.drafts, none, source, partial(told, label)).texts
+            for label in range(len(self.shown))
+        ]
         return examples, tuple(tuple(writer.readable(each)) for each in found), model.digest
 
     @classmethod
@@ -526,7 +541,9 @@ class Summary:
             return None
         known = self.known[WORDS]
         units = np.maximum(self.counts.numbers, self.counts.deviation)
-        return LabelWords.of(lexicon.words, known, known.numbers - units[:, None] * rates)
+        dull = untelling_words()
+        telling = np.array([word not in dull for word in lexicon.words])
+        return LabelWords.of(lexicon.words, known, known.numbers - units[:, None] * rates, telling)
 
 
 @runtime_checkable
@@ -536,6 +553,9 @@ class WritesFromSummary(Protocol):
     Its fitted synthesis has the `FittedSummary` as `measures`. A run to files keeps the summary before it writes, so
     that a run that dies in writing goes on from the same noisy numbers. `synthesize` returns what `written` returns for
     the summary that `measures.measure` returns.
+
+    Settings with `CorpusSpec.tells` also take `on_progress`, which `written` calls with the number of texts written so
+    far and of all texts.
     """
 
     def written(self, summary: Summary, source: Randomness) -> Synthetic:

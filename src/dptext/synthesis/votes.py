@@ -14,6 +14,7 @@ import numpy as np
 
 from dptext import _validate
 from dptext.errors import ConfigError
+from dptext.mechanism import OnProgress
 from dptext.synthesis.agreement import Known
 from dptext.synthesis.blocks import TOPICS
 from dptext.synthesis.on_summary import OnSummary
@@ -48,6 +49,8 @@ class Votes(SynthesisSpec):
         dim: directions of the space.
     """
 
+    tells: ClassVar[bool] = True
+
     topics: int = 64
     first_share: float = 0.5
     dim: int = 64
@@ -68,9 +71,11 @@ class Votes(SynthesisSpec):
         """The number of texts that are voted on in the second round."""
         return most_voted_on(self, 1 - self.first_share)
 
-    def fit(self, *, public: Iterable[Record], seed: int | None = None) -> FittedVotes:
+    def fit(
+        self, *, public: Iterable[Record], seed: int | None = None, on_progress: OnProgress | None = None
+    ) -> FittedVotes:
         """Read the pool and cluster it; labels of the pool are ignored."""
-        return FittedVotes(self, topics_alone(self, self.dim).fit(public=public, seed=seed))
+        return FittedVotes(self, topics_alone(self, self.dim).fit(public=public, seed=seed, on_progress=on_progress))
 
     @classmethod
     def tiny(cls) -> tuple[Self, ...]:
@@ -168,6 +173,7 @@ class TopicReport(SynthesisSpec):
     """
 
     writes: ClassVar[bool] = False
+    tells: ClassVar[bool] = True
 
     topics: int = 64
     dim: int = 64
@@ -178,9 +184,11 @@ class TopicReport(SynthesisSpec):
         if self.topics < 2:
             raise ConfigError(f"Expected topics={self.topics} to be at least 2.")
 
-    def fit(self, *, public: Iterable[Record], seed: int | None = None) -> FittedTopics:
+    def fit(
+        self, *, public: Iterable[Record], seed: int | None = None, on_progress: OnProgress | None = None
+    ) -> FittedTopics:
         """Read the pool and cluster it; labels of the pool are ignored."""
-        return FittedTopics(self, topics_alone(self, self.dim).fit(public=public, seed=seed))
+        return FittedTopics(self, topics_alone(self, self.dim).fit(public=public, seed=seed, on_progress=on_progress))
 
     @classmethod
     def tiny(cls) -> tuple[Self, ...]:

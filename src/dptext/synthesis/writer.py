@@ -12,7 +12,7 @@ from dptext import _validate
 from dptext.errors import ConfigError
 from dptext.frozen import Frozen
 from dptext.language.reading import MODEL_IS_PUBLIC, SMOLLM2, LanguageModel
-from dptext.language.writing import Shifted, by_temperature, write
+from dptext.language.writing import OnWritten, Shifted, by_temperature, write
 from dptext.sampling.discrete import uniform_below
 from dptext.sampling.randomness import Randomness
 from dptext.sampling.weights import draw_by_weight
@@ -232,10 +232,13 @@ class Writer:
             kept = list(dict.fromkeys([*kept, *self.readable(whole)]))
         return kept
 
-    def shifted(self, label: int, n: int, shift: Floats, randomness: Randomness) -> Drafts:
+    def shifted(
+        self, label: int, n: int, shift: Floats, randomness: Randomness, on_progress: OnWritten | None = None
+    ) -> Drafts:
         """Write `n` texts from public examples, with log-probabilities moved by `shift` `(size,)`."""
         choose = Shifted(self.temperature, self.options, self.end, randomness, shift)
-        found = write(self.model, [self.prompt(label)] * n, choose, end=self.end, most=self.tokens)
+        prompts = [self.prompt(label)] * n
+        found = write(self.model, prompts, choose, end=self.end, most=self.tokens, on_progress=on_progress)
         return Drafts(found, choose.expected / max(1, n), choose.likely, choose.drawn)
 
     def _begun(self, label: int, texts: Sequence[str], way: int) -> _Begun:

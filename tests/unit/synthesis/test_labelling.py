@@ -240,6 +240,16 @@ def test_topics_are_described_by_what_tells_them_apart() -> None:
     assert named == {name: {name, *words.split()} for name, words in german.items()}
 
 
+def test_verbs_that_say_nothing_of_a_subject_describe_no_topic() -> None:
+    texts = [f"says used comes bank account {i}" for i in range(30)] + [
+        f"takes asked looking train bill {i}" for i in range(30)
+    ]
+    points = np.repeat(np.eye(2), 30, axis=0) + np.random.default_rng(1).normal(0, 0.01, (60, 2))
+    named = {frozenset(words) for words, _ in fit_topics(texts, points, 2, seed=0).described}
+    assert {"bank", "account"} in named
+    assert not {"says", "used", "comes", "takes", "asked", "looking"} & frozenset().union(*named)
+
+
 def test_names_of_labels_are_shown_with_them() -> None:
     """Labels that are numbers say nothing by themselves."""
     labels = ("health", "travel", "money", "leisure")

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dptext.errors import ConfigError
-from dptext.synthesis.lexicon import FUNCTION_WORDS, Lexicon, fit_lexicon
+from dptext.synthesis.lexicon import FUNCTION_WORDS, Lexicon, fit_lexicon, untelling_words
 from dptext.synthesis.readings import PublicReader
 
 LIST = ("rent", "bank", "train", "dollar", "café")
@@ -72,3 +72,12 @@ def test_computers_with_another_unicode_are_told_apart(monkeypatch: pytest.Monke
     assert reader.rounding(texts) == here
     monkeypatch.setattr("unicodedata.unidata_version", "3.2.0")
     assert reader.rounding(texts) != here
+
+
+def test_words_that_say_nothing_of_a_subject_count_and_are_not_shown() -> None:
+    dull = untelling_words()
+    assert {"come", "says", "take", "does", "used", "the", "because", "i"} <= dull
+    assert not {"bill", "interest", "work", "call", "pill", "train", "dollars"} & dull
+    listed = fit_lexicon(["come says bank", "come bank", "says take"], size=9, most=2)
+    assert listed.words == ("bank", "come", "says", "take")
+    assert listed.marks(["take says come"]).tolist() == [[1, 2]]

@@ -85,7 +85,9 @@ def words() -> LabelWords:
     """Words of two labels: two of the first are far beyond the noise, and none of the second."""
     numbers = np.array([[90.0, 400.0, 7.0, 260.0], [11.0, -30.0, 12.0, 8.0]])
     usual = np.array([[10.0, 20.0, 5.0, 250.0], [12.0, 10.0, 5.0, 9.0]])
-    return LabelWords.of(("pill", "<b>dose", "train", "please"), Known(numbers, 10.0), numbers - usual)
+    numbers, usual = np.insert(numbers, 1, 900.0, axis=1), np.insert(usual, 1, 10.0, axis=1)  # a word that says nothing
+    telling = np.array([True, False, True, True, True])
+    return LabelWords.of(("pill", "says", "<b>dose", "train", "please"), Known(numbers, 10.0), numbers - usual, telling)
 
 
 def test_words_stand_by_label_those_first_that_exceed_public_text_most() -> None:
@@ -94,8 +96,12 @@ def test_words_stand_by_label_those_first_that_exceed_public_text_most() -> None
     _, table = shown.iter("table")
     assert table.findtext("caption") == "Words more frequent than in public text"
     assert heads(table, "row") == ["<health>", "money"]
-    assert [td.text for td in table.iter("td")] == ["<b>dose (400), pill (90)", "none beyond the noise"]
-    assert any(f"each within {10 * NORMAL:.0f} at 95%" in (p.text or "") for p in shown.iter("p"))
+    both = ["<b>dose 400 (380 to 420), pill 90 (70 to 110)", "none beyond the noise"]
+    assert [td.text for td in table.iter("td")] == both
+    assert any("each with its interval at 95%" in (p.text or "") for p in shown.iter("p"))
+    data = report.to_dict()["words"]["by_label"]["<health>"]  # type: ignore[index, call-overload]
+    assert [each["word"] for each in data] == ["<b>dose", "pill"]  # type: ignore[index, call-overload, union-attr]
+    assert data[1]["interval"] == [round(90 - 10 * NORMAL, 3), round(90 + 10 * NORMAL, 3)]  # type: ignore[index, call-overload]
 
 
 def test_words_of_a_corpus_without_labels_stand_beside_the_whole() -> None:
@@ -106,7 +112,7 @@ def test_words_of_a_corpus_without_labels_stand_beside_the_whole() -> None:
     assert heads(table, "row") == ["all texts"]
     lines = ["".join(p.itertext()) for p in shown.iter("p")]
     assert lines[0] == "In all 500 (480 to 520) weight of authors."
-    assert lines[1].startswith("In brackets: weight of authors for which the word counts")
+    assert lines[1].startswith("Numbers: weight of authors for which the word counts")
 
 
 def test_the_title_says_that_it_is_a_summary() -> None:

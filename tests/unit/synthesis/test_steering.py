@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import pickle
+import threading
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
+from multiprocessing import get_context
 
 import numpy as np
 import pytest
@@ -17,6 +20,7 @@ from dptext.errors import ConfigError
 from dptext.language.writing import Shifted, options_of
 from dptext.sampling.randomness import secure, seeded
 from dptext.sampling.weights import softmax
+from dptext.synthesis import from_model
 from dptext.synthesis.blocks import COUNTS, WORDS
 from dptext.synthesis.from_model import FromModel, Spellings, Steered, WordTargets, _own_label
 from dptext.synthesis.judging import believed
@@ -274,3 +278,30 @@ def test_a_label_of_which_too_few_different_texts_were_written_is_named(
     assert "too few different texts were written for it. money: 20 wanted, 3 written." in said(20, 3)
     assert "Good for training, not for reading" not in said(20, 20)
     assert "Copies of public texts: 0 of 40." in said(20, 20)
+
+
+def test_what_several_processes_have_written_is_told_while_they_write() -> None:
+    count, there, told = get_context("spawn").Value("q", 0), threading.Event(), list[tuple[int, int]]()
+
+    def shift(label: int, seed: int) -> tuple[int, int]:
+        with count.get_lock():
+            count.value += 4
+        assert there.wait(20), "nothing was told while a task ran"
+        return label, seed
+
+    def tell(done: int, whole: int) -> None:
+        told.append((done, whole))
+        there.set()
+
+    class Shifting(ThreadPoolExecutor):
+        """It runs `shift` in the place of what processes run."""
+
+        def submit(self, _: object, /, *task: int) -> Future[tuple[int, int]]:  # type: ignore[override]
+            return super().submit(shift, *task)
+
+    with Shifting(1) as pool:
+        desks = from_model._Desks(pool, count, from_model._Progress(10, tell))  # type: ignore[arg-type]
+        assert [*desks.shifts([(0, 7), (1, 8), (2, 9)])] == [(0, (0, 7)), (1, (1, 8)), (2, (2, 9))]
+    assert told[0] == (4, 10)
+    assert told[-1] == (10, 10)  # never more than all
+    assert told == sorted(set(told))

@@ -31,8 +31,11 @@ from dptext.runs.private import Private
 from dptext.runs.specs import spec_from_settings, synthesis_from_settings
 from dptext.runs.synthesized import Synthesized
 from dptext.runs.synthesizing import run
+from dptext.synthesis.prototypes import Prototypes
 from dptext.synthesis.report import topics_page
 from dptext.synthesis.spec import Fitted
+from dptext.synthesis.summary import Summary
+from dptext.synthesis.sums import Draws
 from dptext.text.files import Target
 from dptext.text.records import Fields
 
@@ -350,6 +353,62 @@ def test_who_was_charged_for_nothing_is_told_how_to_go_on(
     assert len(list(books.log("all"))) == 1
 
 
+@pytest.mark.parametrize("fault", [MemoryError, KeyboardInterrupt])
+def test_numbers_that_were_drawn_outlive_a_fault_in_writing(
+    fault: type[BaseException], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The charge is settled, so that nothing is drawn again: the error holds the numbers, and writing goes on."""
+    books = dp.Ledger.create(tmp_path / "books.db")
+    limit = dp.Guarantee(6.0, 1e-5, dp.Unit.DOCUMENT, dp.Relation.ADD_OR_REMOVE_ONE, trust=Trust.CENTRAL)
+    books.open_account("all", limit)
+    drawn, noisy = list[object](), Draws.noisy
+
+    def noted(draws: Draws, *given: Any) -> Any:
+        found = noisy(draws, *given)
+        drawn.extend([found] * draws.randomness.is_secure)  # a rehearsal draws with fixed randomness
+        return found
+
+    monkeypatch.setattr(Draws, "noisy", noted)
+    own = Prototypes.written
+    source = written(tmp_path / "in.jsonl", [{"text": each.text, "label": each.label} for each in RECORDS])
+    given: dict[str, Any] = {**SMALL, "label": "label", "payment": dp.Payment(books, "all", "k")}
+    with monkeypatch.context() as patch:
+        patch.setattr(Prototypes, "written", lambda *given: raising(fault())() if drawn else own(*given))
+        with pytest.raises(fault) as found:
+            dp.synthesize(source, POOL, **given)
+    unwritten = found.value.unwritten  # type: ignore[attr-defined]
+    assert "error.unwritten.write()" in found.value.__notes__[-1]
+    assert RECORDS[0].text not in repr(unwritten)
+    with pytest.raises(PrivacyError, match="paid for"):
+        dp.synthesize(source, POOL, **given)
+    source.rename(tmp_path / "elsewhere.jsonl")
+    made = unwritten.write()
+    assert len(drawn) == 1
+    summary = Summary.of_bytes(unwritten.data)
+    assert made.report.counts == summary.report.counts
+    assert made.releases
+    assert "left" in made.left
+    (charge,) = books.log("all")
+    assert charge.release is not None
+    assert made.inputs == (source,)
+    made.write(tmp_path / "out.jsonl")
+    dp.verify(certificate_path(tmp_path / "out.jsonl"), ledger=books)
+
+
+def test_a_charge_that_the_caller_settles_keeps_no_numbers_on_an_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """They could be published under a charge that pays for another run, too."""
+    fitted = synthesis_from_settings({"kind": "prototypes", **SMALL}).fit(public=POOL)  # type: ignore[arg-type]
+    own, calls = Prototypes.written, iter(range(1))
+    monkeypatch.setattr(
+        Prototypes, "written", lambda *given: raising(MemoryError())() if next(calls, None) is None else own(*given)
+    )
+    with pytest.raises(MemoryError) as found:
+        run(Private(RECORDS, Fields(label="label"), {}), fitted, settled=False)
+    assert not hasattr(found.value, "unwritten")
+
+
 def test_a_charge_is_settled_when_all_files_are_whole_and_none_has_its_name(
     topics: Fitted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -419,7 +478,7 @@ def test_a_report_by_author_does_not_call_its_weights_authors() -> None:
     assert ">authors<" not in page
 
 
-def raising(error: type[Exception]) -> Callable[..., Any]:
+def raising(error: BaseException) -> Callable[..., Any]:
     def fails(*_: object) -> None:
         raise error
 

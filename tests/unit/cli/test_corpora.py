@@ -1,0 +1,233 @@
+"""What `summarize`, `synthesize` and `write` say while they run, in this process: a tiny language model writes."""
+
+from __future__ import annotations
+
+import csv
+import re
+import shlex
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import pytest
+from typer.testing import CliRunner, Result
+
+pytest.importorskip("numba")
+
+import dptext as dp
+import tiny_language
+from dptext.cli import corpus_runs
+from dptext.cli.app import app
+from dptext.cli.terminal import counted
+from dptext.errors import MissingExtraError
+from dptext.language.reading import INSTALL
+from dptext.runs import synthesizing
+from dptext.runs.summarizing import read_summary
+from dptext.synthesis.prototypes import Prototypes
+
+PRIVATE_N: Final = 137
+WEIGHTS: Final = "5" * 64  # sha256
+POOL: Final = ("--public", "pool.csv", "--text-field", "letter", "--label-field", "topic")
+LABELLED: Final = (*POOL, "--labels", "travel,money", "--about", "130")
+FAST: Final = ("--set", "encoder=glove", "--set", "words=8")
+TINY: Final = ("--set", "drafts=6", "--set", "tokens=8", "--set", "vocabulary=80", "--set", "examples=0")
+PROGRESS: Final = re.compile(r"^(fitting|writing): ([\d,]+) of ([\d,]+) ([a-z ]+), \d+ s", re.MULTILINE)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A private corpus and a pool, in the folder in which commands run. The model is tiny, each call shows progress."""
+    for name, n, seed in (("private", PRIVATE_N, 1), ("pool", 80, 2)):
+        records = dp.sample_records(n, seed=seed)
+        with (tmp_path / f"{name}.csv").open("w", newline="", encoding="utf-8") as file:
+            csv.writer(file).writerows([("letter", "topic"), *((each.text, each.label) for each in records)])
+    model = replace(tiny_language.model(), digest=WEIGHTS)
+    for module in tiny_language.LOADING:
+        monkeypatch.setattr(f"{module}.load_language_model", lambda _: model)
+    monkeypatch.setattr("dptext.synthesis.writer.is_readable", bool)  # this model writes few spaces
+    monkeypatch.setattr(corpus_runs, "counted", partial(counted, every=0.0))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def ran(*given: object) -> Result:
+    done = CliRunner().invoke(app, [*map(str, given)])
+    assert done.exit_code == 0, (done.stderr, done.exception)
+    return done
+
+
+def progress(said: str) -> dict[tuple[str, str], list[tuple[int, int]]]:
+    """Done and whole of each line of progress, by its title and what is counted."""
+    found: dict[tuple[str, str], list[tuple[int, int]]] = {}
+    for title, done, whole, what in PROGRESS.findall(said):
+        found.setdefault((title, what), []).append((int(done.replace(",", "")), int(whole.replace(",", ""))))
+    return found
+
+
+def test_progress_is_shown_while_drafts_are_written_and_public_texts_are_read(folder: Path) -> None:
+    done = ran("summarize", "private.csv", "a.summary", *LABELLED, *FAST, "--with", "words", *TINY)
+    found = progress(done.stderr)
+    drafts, read = found["fitting", "public drafts written"], found["fitting", "public texts read"]
+    assert [whole for _, whole in drafts] == [12] * len(drafts)
+    assert len(drafts) > 8  # more often than once a label
+    assert drafts == sorted(drafts)
+    assert (drafts[0][0], drafts[-1][0]) == (0, 12)
+    assert read[-1][0] == read[-1][1]
+    assert [*found] == [("fitting", "public drafts written"), ("fitting", "public texts read")]
+    assert " s more" in done.stderr
+    assert str(PRIVATE_N) not in done.stderr  # progress tells nothing of the private corpus
+    assert done.stderr.splitlines()[-1].startswith("Summing up the private corpus. No progress is shown")
+
+
+def test_progress_is_shown_while_steering_writes_after_the_private_corpus_is_summed_up(folder: Path) -> None:
+    steering = ("--set", "size=10", "--set", "matches=1", "--set", "options=40", "--set", "temperature=2.0")
+    done = ran("synthesize", "private.csv", "out.csv", "-m", "steering", *LABELLED, "--set", "encoder=glove", *TINY,
+               *steering)  # fmt: skip
+    before, _, after = done.stderr.partition("Summing up the private corpus.")
+    assert [*progress(before)] == [("fitting", "public drafts written")]
+    found = progress(after)
+    assert [*found] == [("writing", "texts")]
+    texts = found["writing", "texts"]
+    assert len(texts) > 8
+    assert texts == sorted(texts)
+    assert texts[0][0] == 0
+    assert texts[-1][0] == texts[-1][1] in range(2 * 6 * 2 + 15, 2 * 6 * 2 + 18)
+
+
+def test_a_synthesis_without_a_callback_is_fitted_without_progress(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A synthesis of another package need not take `on_progress`."""
+    fit = Prototypes.fit
+    monkeypatch.setattr(Prototypes, "tells", False)
+    monkeypatch.setattr(Prototypes, "fit", lambda self, *, public, seed=None: fit(self, public=public, seed=seed))
+    done = ran("synthesize", "private.csv", "out.csv", *LABELLED, *FAST)
+    assert not progress(done.stderr)
+    assert Path("out.csv").is_file()
+
+
+def absent(name: str) -> None:
+    raise MissingExtraError("A language model needs weights.")
+
+
+@pytest.mark.parametrize("installed", [True, False])
+def test_words_without_public_drafts_are_warned_of_before_anything_is_measured(
+    installed: bool, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    run = synthesizing.run
+    monkeypatch.setattr(corpus_runs, "say", said.append)
+    monkeypatch.setattr(corpus_runs, "run", lambda *given, **more: (said.append("measured"), run(*given, **more))[1])
+    if not installed:
+        monkeypatch.setattr("dptext.synthesis.summary.load_language_model", absent)
+    drafts = (*TINY[4:], *(("--set", "drafts=0") if installed else ()))
+    ran("summarize", "private.csv", "a.summary", *LABELLED, *FAST, "--with", "words", *drafts)
+    warning = "\n".join(said[: said.index("measured")])
+    why = "drafts=0" if installed else "no language model is installed"
+    assert f"Warning: no public drafts are written ({why})." in warning
+    assert "dptext summary show reads the summary, and --writer pool writes from it" in warning
+    assert "--writer builtin needs an installed language model" in warning
+    assert (f"run: {INSTALL}" in warning) == (not installed)
+    # What the warning says is so.
+    ran("summary", "show", "a.summary")
+    ran("write", "a.summary", "pool_wrote.csv", "--size", 9)  # the pool is the default
+    builtin = ("write", "a.summary", "new.csv", "--writer", "builtin", "--size", 5, *TINY[:4], "--set", "options=40")
+    ran(*builtin, "--set", "temperature=2.0", "--set", "matches=1")
+    monkeypatch.setattr("dptext.synthesis.from_model.load_language_model", absent)
+    done = CliRunner().invoke(app, [*map(str, builtin), "--force"])
+    assert isinstance(done.exception, MissingExtraError)
+
+
+def test_no_warning_comes_with_drafts_or_without_words(folder: Path) -> None:
+    for target, more in (("a.summary", ("--with", "words", *TINY)), ("b.summary", ())):
+        assert "Warning" not in ran("summarize", "private.csv", target, *LABELLED, *FAST, *more).stderr
+
+
+def test_the_next_line_works_as_it_is_printed(folder: Path) -> None:
+    done = ran("summarize", "private.csv", "a b.summary", *LABELLED, *FAST)
+    (line,) = (line for line in done.stdout.splitlines() if line.startswith("Next: "))
+    show, write = line.removeprefix("Next: ").removesuffix(".").split("; ")
+    assert shlex.split(show) == ["dptext", "summary", "show", "a b.summary"]
+    assert shlex.split(write)[4:] == ["--text-field", "letter", "--label-field", "topic"]
+    for command in (show, write):
+        ran(*shlex.split(command)[1:])
+    (written,) = folder.glob("a b.*.csv")
+    assert written.read_text("utf-8").startswith("id,letter,topic\n")
+
+
+def test_the_next_line_names_no_column_that_has_its_usual_name(folder: Path) -> None:
+    text = (folder / "private.csv").read_text("utf-8").replace("letter,topic", "text,label", 1)
+    (folder / "private.csv").write_text(text, "utf-8")
+    pool = (
+        "--public",
+        "pool.csv",
+        "--public-text-field",
+        "letter",
+        "--label-field",
+        "label",
+        "--labels",
+        "travel,money",
+    )
+    done = ran("summarize", "private.csv", "a.summary", *pool, "--about", 130, *FAST)
+    assert "; dptext write a.summary a.written.csv.\n" in done.stdout
+
+
+def test_a_size_above_the_pool_is_said_in_the_first_lines(folder: Path) -> None:
+    ran("summarize", "private.csv", "a.summary", *LABELLED, *FAST)
+    there = len(read_summary("a.summary")[0].public.pool.texts)
+    said = ran("write", "a.summary", "o.csv", "--writer", "pool", "--size", 500).stdout.splitlines()
+    assert said[1] == f"500 texts are wanted, and the pool has {there} different ones: no more leave."
+    assert " texts are wanted" not in ran("write", "a.summary", "p.csv", "--writer", "pool", "--size", there).stdout
+    for kind, so in (("prototypes", "no more leave"), ("votes", "some leave more than once")):
+        more = ("-m", kind, *LABELLED, *FAST, "--set", "size=100")
+        done = ran("synthesize", "private.csv", f"{kind}.csv", *more, *(("--set", "topics=4") * (kind == "votes")))
+        assert f"100 texts are wanted, and the pool has 80: {so}.\n" in done.stderr
+        texts = [row["letter"] for row in csv.DictReader(Path(f"{kind}.csv").read_text("utf-8").splitlines())]
+        assert (len(texts), len(set(texts)) < len(texts)) == ((100, True) if kind == "votes" else (there, False))
+
+
+def test_shares_of_labels_are_said_with_their_intervals_unless_a_mix_is_given(folder: Path) -> None:
+    labels = ["travel", "money", *(f"label {i}" for i in range(6))]
+    ran("summarize", "private.csv", "a.summary", *POOL, "--labels", ",".join(labels), "--about", 130, *FAST)
+    known = read_summary("a.summary")[0].report.estimates.by_label
+    said = ran("write", "a.summary", "o.csv", "--writer", "pool").stdout.splitlines()
+    first, second = said[1:3]
+    assert first.startswith("Shares of labels (in brackets: documents, at 95%): ")
+    parts = [*first.split("): ", 1)[1].removesuffix(".").split("), "), *second.removesuffix(".").split("), ")]
+    assert len(first.split("), ")) == 6
+    assert sorted(part.split("% (")[0].rsplit(" ", 1)[0] for part in parts) == sorted(labels)
+    at = int(known.numbers.argmax())
+    share = known.numbers[at] / known.numbers.sum()
+    assert parts[0] == f"{labels[at]} {share:.0%} ({known.low[at]:,.0f} to {known.high[at]:,.0f}"
+    with_mix = ran("write", "a.summary", "p.csv", "--writer", "pool", "--mix", "travel=.5").stdout
+    assert "Shares of labels" not in with_mix
+
+
+def test_the_certificate_names_the_weights_of_the_model_that_wrote(folder: Path) -> None:
+    ran("summarize", "private.csv", "a.summary", *LABELLED, *FAST, "--with", "words", *TINY)
+    given = (
+        "--set",
+        "drafts=4",
+        "--set",
+        "matches=1",
+        "--set",
+        "options=40",
+        "--set",
+        "temperature=2.0",
+        "--set",
+        "tokens=8",
+    )
+    ran("write", "a.summary", "new.csv", "--writer", "builtin", "--size", 6, *given)
+    certificate = dp.verify("new.csv.guarantee.json").certificate
+    assert certificate.derived["weights"] == WEIGHTS
+    assert certificate.derived["writer"] == "builtin"
+    assert (
+        f"written by builtin with a language model (sha256 of its weights {WEIGHTS[:12]}...)" in certificate.explain()
+    )
+    in_python = dp.write(
+        "a.summary", writer="builtin", size=6, drafts=4, matches=1, options=40, temperature=2.0, tokens=8
+    )
+    assert in_python.certificate.derived["weights"] == WEIGHTS
+    ran("write", "a.summary", "pool_wrote.csv", "--writer", "pool")
+    assert "weights" not in dp.verify("pool_wrote.csv.guarantee.json").certificate.derived

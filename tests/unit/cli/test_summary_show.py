@@ -1,0 +1,45 @@
+"""What `dptext summary show` prints of a report: a screen, with intervals."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from dptext.cli.summary import _HEIGHT, _lines
+from dptext.synthesis.report import LabelWords, Topics
+
+
+def report(n_labels: int, n_words: int, n_topics: int) -> Topics:
+    labels = tuple(f"label {i}" for i in range(n_labels))
+    counts = np.arange(1.0, max(1, n_labels) + 1)[:, None] * np.full((1, max(1, n_topics)), 200.0)
+    topics = tuple(((f"subject{i}", "of", "a", "topic"), ()) for i in range(n_topics))
+    words = LabelWords(
+        tuple(tuple((f"word{j}", 90.0 + i, 1.0) for j in range(n_words)) for i in range(len(counts))), 20.0
+    )
+    return replace(Topics.of(labels, counts, 10.0, topics, "document", None), words=words)
+
+
+@pytest.mark.parametrize("n_labels", [0, 1, 4, 12, 90])
+@pytest.mark.parametrize("n_topics", [0, 12, 64])
+def test_everything_is_shown_with_intervals_within_one_screen(n_labels: int, n_topics: int) -> None:
+    found = report(n_labels, 12, n_topics)
+    lines = _lines(found, _HEIGHT)
+    assert len(lines) <= _HEIGHT
+    assert max(map(len, lines)) <= 80
+    at = lines.index("Words more frequent than in public text:")
+    end = lines.index("Topics, largest first:") if n_topics else len(lines)
+    last = max(1, n_labels) - 1  # the largest label comes first
+    assert f"word0 {90 + last} ({70 + last} to {110 + last}), word1 {90 + last} (" in lines[at + 1]
+    left = 90 - sum(line.startswith("  label") for line in lines[at + 1 : end])
+    assert (lines[end - 1] == f"  and {left} more labels: see --json, or the page") == (n_labels == 90)
+    assert (lines[-1].endswith("more topics: see --json, or the page")) == (n_topics == 64)
+
+
+def test_few_labels_have_two_lines_of_words_and_a_label_without_words_says_so() -> None:
+    lines = _lines(report(2, 12, 0), _HEIGHT)
+    at = lines.index("Words more frequent than in public text:")
+    assert [line.startswith("  label") for line in lines[at + 1 :]] == [True, False, True, False]
+    assert not any(line.endswith(",") for line in lines)
+    assert _lines(report(2, 0, 0), _HEIGHT)[-1] == "  label 0  none beyond the noise"
