@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import product
 from typing import Any, Final
 
 import numpy as np
@@ -18,7 +19,9 @@ LABELS: Final = ("health", "travel", "money", "leisure")
 STUFFED: Final = 60  # documents of an author who is the canary
 POOL: Final = tuple(dp.sample_records(200, seed=2))
 PRIVATE: Final = tuple(dp.sample_records(40, seed=1))
-CASES: Final = [(unit, relation) for unit in ("document", "author") for relation in ("add_or_remove_one", "replace_one")]
+CASES: Final = [
+    (unit, relation) for unit in ("document", "author") for relation in ("add_or_remove_one", "replace_one")
+]
 
 
 class Clean(Draws):

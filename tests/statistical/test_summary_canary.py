@@ -128,7 +128,7 @@ class Parties:
         self.both = first, second
         self.inside, self.outside = moved_most(first)
 
-    def added(self, *there: bool, disjoint: bool) -> Summary:
+    def added(self, there: tuple[bool, bool], *, disjoint: bool) -> Summary:
         """Many sums of two releases; `there` says of which corpora the canary is a part."""
         found = []
         for i, (fitted, inside) in enumerate(zip(self.both, there, strict=True)):
@@ -136,9 +136,9 @@ class Parties:
             found.append(releases(fitted, ends[inside], ends[1] - ends[0], seed=2 * i + inside))
         return found[0].plus(found[1], disjoint=disjoint)
 
-    def told(self, *there: bool, disjoint: bool) -> tuple[float, float, float]:
+    def told(self, there: tuple[bool, bool], *, disjoint: bool) -> tuple[float, float, float]:
         """mu by which the canary is told from what is added, its standard error, and the mu that is stated."""
-        outside, inside = self.added(False, False, disjoint=disjoint), self.added(*there, disjoint=disjoint)
+        outside, inside = (self.added(each, disjoint=disjoint) for each in ((False, False), there))
         half, scores = MANY // 2, np.zeros((2, MANY - MANY // 2))
         for name, known in inside.known.items():  # the likelihood ratio, learned on one half of the runs
             pair = known.numbers, outside.known[name].numbers
@@ -167,13 +167,13 @@ def test_a_sum_of_two_parties_tells_a_person_no_better_than_is_stated(
     there: tuple[bool, bool], unit: str, relation: str, parties: Any
 ) -> None:
     """Who is in one corpus keeps the guarantee of one summary; who may be in both has that of both together."""
-    mu, error, stated = parties(unit, relation).told(*there, disjoint=not all(there))
+    mu, error, stated = parties(unit, relation).told(there, disjoint=not all(there))
     assert 0.4 * stated < mu <= stated + 4 * error
 
 
 @pytest.mark.parametrize("unit", ["document", "author"])
 def test_a_person_in_both_refutes_a_certificate_of_disjoint_corpora(unit: str, parties: Any) -> None:
-    mu, error, stated = parties(unit, "add_or_remove_one").told(True, True, disjoint=True)
+    mu, error, stated = parties(unit, "add_or_remove_one").told((True, True), disjoint=True)
     assert mu > stated + 4 * error
 
 
