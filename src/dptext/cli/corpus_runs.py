@@ -288,8 +288,9 @@ def _say_what_was_made(
         return
     if certificate.settings["kind"] == "summary":
         corpus = target.with_suffix(".written.csv")  # never the name of the private file
+        pool = " --public POOL" if certificate.settings["without_pool"] else ""
         print(f"Next: {shlex.join(['dptext', 'summary', 'show', str(target)])}; "
-              f"{shlex.join(['dptext', 'write', str(target), str(corpus)])}.")  # fmt: skip
+              f"{shlex.join(['dptext', 'write', str(target), str(corpus)])}{pool}.")  # fmt: skip
         return
     print(f"Next: {shlex.join(['dptext', 'explain', str(target)])}; open {target.name}{REPORT_SUFFIXES[1]}.")
 

@@ -80,6 +80,7 @@ class SummarySpec(CorpusSpec):
         drafts: number of public drafts for each label.
         tokens: largest number of tokens of a draft.
         examples: number of public texts that the model is shown.
+        without_pool: whether the pool's texts are left out of the file. A writer is then given the pool.
         count_share, point_share, topic_share, word_share: shares of rho; 0 takes the default.
         added: rho of each further summary that was added to this one; `dptext summary add` sets it.
         disjoint: whether nobody is in two of the corpora whose summaries were added, by the word of their owners.
@@ -97,6 +98,7 @@ class SummarySpec(CorpusSpec):
     drafts: int = 48
     tokens: int = 24
     examples: int = 6
+    without_pool: bool = False
     count_share: float = 0.0
     point_share: float = 0.0
     topic_share: float = 0.0
@@ -209,7 +211,8 @@ class SummarySpec(CorpusSpec):
             lexicon = fit_lexicon([*texts, *own], more=_more_words(self.encoder), size=self.vocabulary, most=self.marks)
             rates = mark_rates(lexicon, texts, drafts, max(1, len(self.labels)))
             rates = rates.astype(np.float32).astype(np.float64)  # as a summary stores them
-        return FittedSummary(self, Public(pool, centre, lexicon, rates, examples, drafts, digest))
+        found = Public(pool, centre, lexicon, rates, examples, drafts, digest)
+        return FittedSummary(self, found.without_pool() if self.without_pool else found)
 
     def written(self, summary: Summary, source: Randomness) -> Synthetic:
         """Return the report; no text leaves, and `data` is the summary as a file. `source` is not used."""
@@ -273,6 +276,7 @@ def _require_whole(spec: SummarySpec, public: Public, known: Mapping[str, Known]
         all(math.isfinite(each.deviation) and each.deviation > 0 for each in known.values()),
         all(isinstance(text, str) for text in public.texts),
         public.pool.points.shape == (n, dim),
+        spec.without_pool == (public.left_out is not None),
         (space is not None, topics is not None, lexicon is not None)
         == (spec.reads_points, spec.topics > 0, spec.marks > 0),
     ]
@@ -453,6 +457,10 @@ class Summary:
         except (SafetensorError, LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError):
             raise DataError("This is not a summary that dptext wrote.") from None
 
+    def with_pool(self, texts: tuple[str, ...]) -> Summary:
+        """Return the summary with the pool of these distinct texts. ConfigError: its pool has other texts."""
+        return replace(self, public=self.public.with_pool(texts))
+
     def mixed(self, mix: Mapping[str, float]) -> Summary:
         """Return the summary with these shares of labels in the place of the noisy ones, for a writer.
 
@@ -477,8 +485,8 @@ class Summary:
     def plus(self, other: Summary, *, disjoint: bool) -> Summary:
         """Return the sum of two summaries with the same public parts; `disjoint` says that nobody is in both corpora.
 
-        ConfigError: they measure other things, or hold a common release, whose noise would be counted as if it were
-        drawn twice.
+        The sum has the public parts of this summary, with its pool or without. ConfigError: they measure other things,
+        or hold a common release, whose noise would be counted as if it were drawn twice.
         """
         mine, theirs = (each.releases or (each.digest,) for each in (self, other))
         if set(mine) & set(theirs):
