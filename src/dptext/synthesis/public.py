@@ -26,7 +26,8 @@ from dptext.types import Floats, Json
 
 Arrays = dict[str, NDArray[Any]]
 _LEVEL: Final = 9  # of compression
-_MOST_TEXT: Final = 1 << 31  # bytes of unpacked texts: a forged file cannot fill the memory
+#: The largest number of bytes of the texts that one array unpacks to. A forged file is read no further.
+MOST_TEXT: Final = 1 << 31
 
 
 #: Digests of the texts that a summary without its pool leaves out.
@@ -257,7 +258,7 @@ def _packed(texts: Iterable[str]) -> NDArray[np.uint8]:
 def _unpacked(data: NDArray[Any]) -> tuple[str, ...]:
     reader = zlib.decompressobj()
     try:
-        whole = reader.decompress(data.tobytes(), _MOST_TEXT)
+        whole = reader.decompress(data.tobytes(), MOST_TEXT)
     except zlib.error:
         raise DataError("The texts in a summary are damaged.") from None
     return tuple(json.loads(whole))

@@ -27,7 +27,7 @@ from dptext.sampling.randomness import Randomness, seeded
 from dptext.synthesis.agreement import Known
 from dptext.synthesis.blocks import COUNTS, POINTS, TOPICS, UNLIKE, WORDS, SumLayout
 from dptext.synthesis.labelling import prior_means
-from dptext.synthesis.lexicon import fit_lexicon, mark_rates
+from dptext.synthesis.lexicon import MOST_READ, fit_lexicon, mark_rates
 from dptext.synthesis.measuring import OnePass
 from dptext.synthesis.pool import PublicPool, fit_pool, pool_texts
 from dptext.synthesis.public import Public
@@ -112,7 +112,8 @@ class SummarySpec(CorpusSpec):
             wanted, found = max(1, len(self.labels)), len(self.names)
             raise ConfigError(f"Expected {wanted} names, one for each label, found {found}.")
         _validate.count(vocabulary=self.vocabulary, tokens=self.tokens)
-        _validate.not_negative(dim=self.dim, marks=self.marks, drafts=self.drafts, examples=self.examples)
+        _validate.not_negative(dim=self.dim, drafts=self.drafts, examples=self.examples)
+        _validate.within(0, MOST_READ, marks=self.marks)
         for name, share in self._given.items():
             _validate.within(0.0, 0.98, **{f"{name[:-1]}_share": share})
         CorpusSpec.__post_init__(self)

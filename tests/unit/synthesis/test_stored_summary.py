@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 import zlib
 from collections.abc import Callable
 from contextlib import suppress
@@ -225,6 +226,7 @@ FORGED: dict[str, Callable[[dict[str, Any]], Any]] = {
     "settings of another kind": described(lambda head: head["settings"].update(kind="votes")),
     "an unknown setting": described(lambda head: head["settings"].update(zq=1)),
     "a setting out of range": described(lambda head: head["settings"].update(epsilon=-1.0)),
+    "marks that fill the memory": described(lambda head: head["settings"].update(marks=10**12)),
     "a setting of another type": described(lambda head: head["settings"].update(labels=3)),
     "a huge number": described(lambda head: head["deviations"].update(counts=10**400)),
     "a deviation that is no number": described(lambda head: head["deviations"].update(counts="x")),
@@ -285,6 +287,44 @@ def test_a_forged_summary_is_refused(name: str, data: bytes) -> None:
     with pytest.raises(DataError) as error:
         Summary.of_bytes(forged)
     assert "zq" not in str(error.value)
+
+
+def distilled_words(arrays: dict[str, Any], bomb: bytes) -> None:
+    """Words of a distilled encoder, which a file may say it has."""
+    described(lambda head: head["public"].update(distilled={"max_tokens": 8, "teacher": "zq"}))(arrays)
+    arrays.update({f"distilled.{name}": np.zeros(1, np.float32) for name in ("rarity", "weights", "offset")})
+    packed("distilled.words", bomb)(arrays)
+
+
+PACKED: dict[str, Callable[[dict[str, Any], bytes], None]] = {
+    **{name: lambda arrays, bomb, name=name: packed(name, bomb)(arrays) for name in ("pool.texts", "words")},
+    "tfidf.words": lambda arrays, bomb: packed("tfidf.words", bomb)(arrays),
+    "distilled.words": distilled_words,
+}
+
+
+def test_every_array_of_texts_that_is_stored_is_in_the_table(data: bytes) -> None:
+    stored = {name for name, array in load(data).items() if array.dtype == np.uint8 and name != "described"}
+    assert stored | {"distilled.words"} == set(PACKED)
+
+
+@pytest.mark.parametrize("name", PACKED)
+def test_texts_that_unpack_to_more_than_the_limit_do_not_fill_the_memory(
+    name: str, data: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """64 MiB of blanks in 64 KiB, where 1 MiB is allowed."""
+    Summary.of_bytes(data)  # what is loaded first takes memory, too
+    monkeypatch.setattr("dptext.synthesis.public.MOST_TEXT", 1 << 20)
+    arrays, size = dict(load(data)), 1 << 26
+    PACKED[name](arrays, zlib.compress(b"[" + b" " * size + b'"zq"]'))
+    forged = save({name: np.ascontiguousarray(array) for name, array in arrays.items()})
+    tracemalloc.start()
+    try:
+        with pytest.raises(DataError, match="not a summary that dptext wrote"):
+            Summary.of_bytes(forged)
+        assert tracemalloc.get_traced_memory()[1] < size / 4
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize("odd", [b"", b"zq", b"{}", b"\0" * 64, b"\xff" * 8 + b"{}"])
