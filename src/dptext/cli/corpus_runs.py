@@ -288,7 +288,7 @@ def _say_what_was_made(
         return
     if certificate.settings["kind"] == "summary":
         corpus = target.with_suffix(".written.csv")  # never the name of the private file
-        pool = " --public POOL" if certificate.settings["without_pool"] else ""
+        pool = " --public POOL" if certificate.settings.get("without_pool") else ""
         print(f"Next: {shlex.join(['dptext', 'summary', 'show', str(target)])}; "
               f"{shlex.join(['dptext', 'write', str(target), str(corpus)])}{pool}.")  # fmt: skip
         return

@@ -98,7 +98,7 @@ def _as_other(other: SummarySpec, changes: Mapping[str, Json]) -> SummarySpec:
     """Return the settings of another summary with other noise. ConfigError: something else would differ."""
     wanted = synthesis_from_settings({"kind": "summary", "labels": list(other.labels), **_measuring(other), **changes})
     known = {name: getattr(wanted, name) for name in _OWN if name in changes}
-    known["without_pool"] = wanted.without_pool or other.without_pool  # what the other leaves out is not there
+    known["without_pool"] = other.without_pool or bool(known.get("without_pool"))  # it is not there
     found = replace(other, added=(), disjoint=False, **known)
     apart = [
         name for name, value in changes.items() if name not in _OWN and getattr(wanted, name) != getattr(found, name)

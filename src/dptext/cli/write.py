@@ -92,8 +92,8 @@ def write(
     force: options.ForceOption = False,
     as_json: options.JsonOption = False,
 ) -> None:
-    fields, inputs = Fields(text_field, label=label_field), (summary, certificate_path(summary))
-    inputs += (pool.public,) if pool.public is not None else ()
+    fields = Fields(text_field, label=label_field)
+    inputs = tuple(path for path in (summary, certificate_path(summary), pool.public) if path is not None)
     for path in paths_of(target):
         refuse_inputs(path, inputs)
         Target(path, force, inputs, private=False).check()
