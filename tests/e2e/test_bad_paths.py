@@ -183,6 +183,7 @@ TABLE: list[tuple[str, str, dict[str, str], list[str]]] = [
         ["in.jsonl", "made.summary", *SUMMARY, *LEDGER, "--subject-field", "who", "--subject-key", "@"]),
     ("write", "summary", BAD_INPUTS, ["@", "made.jsonl"]),
     ("write", "target", BAD_OUTPUTS, ["made.summary", "@"]),
+    ("write", "public", FEW_INPUTS, ["in.jsonl", "made.jsonl", "--public", "@"]),
     ("summary show", "summary", BAD_INPUTS, ["@"]),
     ("summary add", "paths", BAD_OUTPUTS, ["@", "made.summary", "both.summary"]),
     ("serve", "models", BAD_FOLDERS, ["--models", "@", "--ledger", "books.db"]),

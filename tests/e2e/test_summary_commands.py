@@ -308,6 +308,59 @@ def test_a_writer_needs_what_was_measured(folder: Path, tmp_path: Path) -> None:
     assert (tmp_path / "o.csv").read_text("utf-8").splitlines()[0] == "id,text"
 
 
+def test_a_summary_without_its_pool_is_used_with_the_pool(folder: Path, tmp_path: Path) -> None:
+    """No passage of the pool is in its files; the corpus is that of the summary that holds the pool."""
+    measuring = ("private.jsonl", *POOL, *LABELLED, "--with", "words,topics", *WORDS, "--epsilon", 8, "--seed", 3)
+    said = ran(folder, "summarize", measuring[0], tmp_path / "bare.summary", *measuring[1:], "--without-pool")
+    assert " --public POOL." in said.splitlines()[-1]
+    ran(folder, "summarize", measuring[0], tmp_path / "whole.summary", *measuring[1:])
+    texts = [row["text"] for row in rows(folder / "pool.jsonl")]
+    for path in tmp_path.glob("bare.summary*"):
+        held = path.read_bytes() + json.dumps([*read(tmp_path / "bare.summary").public.texts]).encode()
+        assert not [text for text in texts if json.dumps(text)[1:-1].encode() in held or text.encode() in held]
+    assert (tmp_path / "whole.summary.topics.json").read_text("utf-8").count('"examples": []') == 0
+    ran(tmp_path, "write", "whole.summary", "whole.jsonl", "--writer", "pool", "--seed", 1)
+    pool = ("--public", folder / "pool.jsonl")
+    given = ("write", "bare.summary", "bare.jsonl", "--writer", "pool", "--seed", 1)
+    named = refused(tmp_path, *given)
+    assert "Expected the pool, as this summary leaves it out (" in named
+    assert "give --public POOL" in named
+    other = refused(tmp_path, *given, "--public", folder / "pool2.jsonl")
+    assert "Expected the pool of this summary (" in other
+    assert "with the same options for reading it" in other
+    assert "to be no input" in refused(tmp_path, *given[:2], folder / "pool.jsonl", *given[3:], *pool, "--force")
+    ran(tmp_path, *given, *pool)
+    assert (tmp_path / "bare.jsonl").read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
+    ran(tmp_path, "write", "whole.summary", "again.jsonl", "--writer", "pool", "--seed", 1, *pool)
+    assert (tmp_path / "again.jsonl").read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
+    with (tmp_path / "pool.csv").open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file, delimiter=";").writerows([("letter",), *((text,) for text in texts)])
+    ran(tmp_path, *given[:2], "csv.jsonl", *given[3:], "--public", "pool.csv", "--public-text-field", "letter",
+        "--delimiter", ";")  # fmt: skip
+    assert (tmp_path / "csv.jsonl").read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
+
+
+def test_a_summary_without_its_pool_is_shown_explained_measured_alike_and_added(folder: Path, tmp_path: Path) -> None:
+    ran(folder, "summarize", "private.jsonl", tmp_path / "a.summary", *POOL, *LABELLED, "--without-pool")
+    shown = ran(tmp_path, "summary", "show", "a.summary")
+    assert "Writing needs --public POOL: " in shown
+    assert len(shown.splitlines()) <= 24
+    assert "Verified" in ran(tmp_path, "explain", "a.summary")
+    ran(folder, "summarize", "other.jsonl", tmp_path / "b.summary", "--like", tmp_path / "a.summary",
+        "--label-field", "label")  # fmt: skip
+    ran(tmp_path, "summary", "add", "a.summary", "b.summary", "both.summary")
+    ran(folder, "summarize", "third.jsonl", tmp_path / "c.summary", *POOL, *LABELLED)  # it holds the pool
+    ran(tmp_path, "summary", "add", "c.summary", "both.summary", "all.summary")
+    for name, bare in (("a", True), ("b", True), ("both", True), ("c", False), ("all", False)):
+        assert read(tmp_path / f"{name}.summary").public.has_pool is not bare
+        if bare:
+            assert "Expected the pool" in refused(tmp_path, "write", f"{name}.summary", "o.jsonl")
+        ran(tmp_path, "write", f"{name}.summary", f"{name}.jsonl", "--public", folder / "pool.jsonl")
+    ran(folder, "summarize", "third.jsonl", tmp_path / "d.summary", "--like", tmp_path / "c.summary", "--without-pool",
+        "--label-field", "label")  # fmt: skip
+    assert not read(tmp_path / "d.summary").public.has_pool
+
+
 # summary show
 
 

@@ -1,74 +1,30 @@
 """A canary in or out of the corpus of a summary: no block tells it better than is stated, nor a sum of two."""
 
 import math
-from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
 import dptext as dp
+from dptext.errors import ConfigError
+from dptext.privacy.events import ZcdpEvent
 from dptext.sampling.randomness import seeded
-from dptext.synthesis.summary import FittedSummary, Summary, SummarySpec
-from dptext.synthesis.sums import STEPS, Draws, Noise, PrivateSum
-from dptext.text.batches import Batch
+from dptext.synthesis.agreement import Known
+from dptext.synthesis.blocks import COUNTS
+from dptext.synthesis.summary import FittedSummary, Summary
+from dptext.synthesis.sums import STEPS, Draws, PrivateSum
+from summarized import CASES, PRIVATE, canaries, clean, fitted_summary, measured, records_with
 
-RUNS, STUFFED = 400, 60
-LABELS = ("health", "travel", "money", "leisure")
-POOL, PRIVATE = dp.sample_records(200, seed=2), dp.sample_records(40, seed=1)
-CASES = [(unit, relation) for unit in ("document", "author") for relation in ("add_or_remove_one", "replace_one")]
-
-
-class Clean(Draws):
-    """Draws that keep the sum without noise, in steps."""
-
-    clean: np.ndarray
-
-    def noisy(self, clean: np.ndarray, noise: Noise) -> np.ndarray:
-        self.clean = clean.copy()
-        return super().noisy(clean, noise)
-
-
-def made(unit: str, relation: str) -> FittedSummary:
-    spec = SummarySpec(
-        labels=LABELS, encoder="glove", words=8, dim=8, about=200, topics=4, marks=3, vocabulary=80, drafts=0,
-        unit=unit, relation=relation,
-    )  # fmt: skip
-    return spec.fit(public=POOL, seed=0)
-
-
-def records_with(*canaries: dp.Record, stuffed: bool) -> list[dp.Record]:
-    copies = [replace(each, id=f"{each.id} {i}") for each in canaries for i in range(STUFFED if stuffed else 1)]
-    return [*PRIVATE, *copies]
-
-
-def measured(fitted: FittedSummary, records: list[dp.Record], draws: Draws) -> Summary:
-    def corpus() -> Iterator[Batch]:
-        yield Batch.of(records)
-
-    return fitted.measure(corpus, draws)  # type: ignore[arg-type]
-
-
-def clean(fitted: FittedSummary, records: list[dp.Record]) -> np.ndarray:
-    draws = Clean(seeded(0))
-    measured(fitted, records, draws)
-    return draws.clean
-
-
-def canaries(relation: str) -> Iterator[tuple[list[dp.Record], list[dp.Record]]]:
-    """Pairs of what is in the corpus and what is there instead."""
-    texts = ["The doctor at the hospital says that I need help", "Change the bus to Rome", POOL[3].text, "zq zq zq"]
-    each = [dp.Record(f"{text} {label}", text, label, "canary") for text in texts for label in LABELS[:3]]
-    if relation == "add_or_remove_one":
-        yield from (([one], []) for one in each)
-        return
-    yield from (([one], [other]) for one in each for other in each if one.text != other.text)
+RUNS = 400
+MANY = 10_000  # releases at once, in the cells that the canary moves
 
 
 @pytest.mark.parametrize(("unit", "relation"), CASES)
 def test_every_block_moves_within_what_is_stated(unit: str, relation: str) -> None:
     """The worst canary uses most of what is paid for, and each block its share."""
-    fitted = made(unit, relation)
+    fitted = fitted_summary(unit, relation)
     layout = fitted.spec.layout(dim=8, width=len(fitted.public.lexicon or ()))
     noise, farthest = fitted.spec.noise(), dict.fromkeys(fitted.spec.blocks, 0.0)
     most = 0.0
@@ -108,7 +64,7 @@ def told_apart(fitted: FittedSummary, inside: list[dp.Record], outside: list[dp.
 
 @pytest.mark.parametrize(("unit", "relation"), CASES)
 def test_a_canary_is_told_no_better_than_is_stated(unit: str, relation: str) -> None:
-    fitted, stuffed = made(unit, relation), unit == "author"
+    fitted, stuffed = fitted_summary(unit, relation), unit == "author"
     *_, (one, other) = canaries(relation)
     mu, error = told_apart(fitted, records_with(*one, stuffed=stuffed), records_with(*other, stuffed=stuffed))
     assert 0 < mu <= math.sqrt(2 * fitted.spec.rho) + 4 * error
@@ -117,7 +73,7 @@ def test_a_canary_is_told_no_better_than_is_stated(unit: str, relation: str) -> 
 @pytest.mark.parametrize("unit", ["document", "author"])
 def test_the_canary_refutes_a_planted_defect(unit: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A unit that moves the sums by more than is paid for is told better than is stated."""
-    fitted, stuffed = made(unit, "add_or_remove_one"), unit == "author"
+    fitted, stuffed = fitted_summary(unit, "add_or_remove_one"), unit == "author"
     if stuffed:  # an author's documents count as often as they are
         monkeypatch.setattr("dptext.synthesis.sums.clipped", lambda steps, weights: steps)
     else:  # blocks that are three times as long as is counted
@@ -133,7 +89,7 @@ def test_the_canary_refutes_a_planted_defect(unit: str, monkeypatch: pytest.Monk
 
 def test_the_sum_of_two_summaries_tells_less_of_one_person() -> None:
     """The noise of the other party stays in the sum: the deviation of a number is that of both together."""
-    fitted = made("document", "add_or_remove_one")
+    fitted = fitted_summary("document", "add_or_remove_one")
     one, two = (measured(fitted, list(PRIVATE), Draws(seeded(seed))) for seed in (1, 2))
     both = one.plus(two, disjoint=True)
     for name, known in both.known.items():
@@ -141,3 +97,99 @@ def test_the_sum_of_two_summaries_tells_less_of_one_person() -> None:
         assert np.allclose(known.numbers, one.known[name].numbers + two.known[name].numbers)
     assert both.spec.events(both.spec.units[0]) == one.spec.events(one.spec.units[0])
     assert len(one.plus(two, disjoint=False).spec.events(one.spec.units[0])) == 2
+
+
+def moved_most(fitted: FittedSummary) -> tuple[list[dp.Record], list[dp.Record]]:
+    """The corpus with the canary that moves the sum most of some, and the corpus without it."""
+    stuffed, found = fitted.spec.unit == "author", []
+    for pair in list(canaries(fitted.spec.relation))[::5]:
+        both = [records_with(*each, stuffed=stuffed) for each in pair]
+        one, other = (clean(fitted, records) for records in both)
+        found.append((float(np.linalg.norm(one - other)), (both[0], both[1])))
+    return max(found, key=lambda each: each[0])[1]
+
+
+def releases(fitted: FittedSummary, total: np.ndarray, moves: np.ndarray, seed: int) -> Summary:
+    """Many releases of a sum in steps at once, in the cells that move: the numbers of a block are `(runs, cells)`."""
+    noise, source, known = fitted.spec.noise(), seeded(seed), {}
+    for block in fitted.spec.layout(dim=8, width=80).blocks:
+        cells = block.start + np.flatnonzero(moves[block.start : block.start + block.size])
+        drawn = noise.draw(MANY * len(cells), source.at(block.start)).reshape(MANY, -1)
+        known[block.name] = Known((total[cells] + drawn) / STEPS / block.part, noise.scale / block.part)
+    return Summary(fitted.spec, fitted.public, known)
+
+
+class Parties:
+    """Two owners with settings of their own, whose corpora the canary is in or out of."""
+
+    def __init__(self, unit: str, relation: str) -> None:
+        first = fitted_summary(unit, relation, epsilon=3.0)
+        second = FittedSummary(replace(first.spec, epsilon=4.0, about=900, word_share=0.5), first.public)
+        self.both = first, second
+        self.inside, self.outside = moved_most(first)
+
+    def added(self, there: tuple[bool, bool], *, disjoint: bool) -> Summary:
+        """Many sums of two releases; `there` says of which corpora the canary is a part."""
+        found = []
+        for i, (fitted, inside) in enumerate(zip(self.both, there, strict=True)):
+            ends = [clean(fitted, records) for records in (self.outside, self.inside)]
+            found.append(releases(fitted, ends[inside], ends[1] - ends[0], seed=2 * i + inside))
+        return found[0].plus(found[1], disjoint=disjoint)
+
+    def told(self, there: tuple[bool, bool], *, disjoint: bool) -> tuple[float, float, float]:
+        """mu by which the canary is told from what is added, its standard error, and the mu that is stated."""
+        outside, inside = (self.added(each, disjoint=disjoint) for each in ((False, False), there))
+        half, scores = MANY // 2, np.zeros((2, MANY - MANY // 2))
+        for name, known in inside.known.items():  # the likelihood ratio, learned on one half of the runs
+            pair = known.numbers, outside.known[name].numbers
+            weights = (pair[0][:half].mean(axis=0) - pair[1][:half].mean(axis=0)) / known.deviation**2
+            scores += np.stack([numbers[half:] @ weights for numbers in pair])
+        mu = float((scores[0].mean() - scores[1].mean()) / math.sqrt(scores.var(axis=1, ddof=1).mean()))
+        events = inside.spec.events(inside.spec.units[0])
+        rho = math.fsum(each.rho for each in events if isinstance(each, ZcdpEvent))
+        return mu, math.sqrt(2 / half + mu**2 / (4 * half)), math.sqrt(2 * rho)
+
+
+@pytest.fixture(scope="module")
+def parties() -> Any:
+    """The parties of a unit and relation, made once."""
+    kept: dict[tuple[str, str], Parties] = {}
+
+    def found(unit: str, relation: str) -> Parties:
+        return kept.setdefault((unit, relation), kept.get((unit, relation)) or Parties(unit, relation))
+
+    return found
+
+
+@pytest.mark.parametrize(("unit", "relation"), CASES)
+@pytest.mark.parametrize("there", [(True, False), (False, True), (True, True)], ids=["first", "second", "both"])
+def test_a_sum_of_two_parties_tells_a_person_no_better_than_is_stated(
+    there: tuple[bool, bool], unit: str, relation: str, parties: Any
+) -> None:
+    """Who is in one corpus keeps the guarantee of one summary; who may be in both has that of both together."""
+    mu, error, stated = parties(unit, relation).told(there, disjoint=not all(there))
+    assert 0.4 * stated < mu <= stated + 4 * error
+
+
+@pytest.mark.parametrize("unit", ["document", "author"])
+def test_a_person_in_both_refutes_a_certificate_of_disjoint_corpora(unit: str, parties: Any) -> None:
+    mu, error, stated = parties(unit, "add_or_remove_one").told((True, True), disjoint=True)
+    assert mu > stated + 4 * error
+
+
+def test_a_release_that_is_added_twice_has_more_noise_than_is_stated(parties: Any) -> None:
+    """Noise that is in both does not add by squares. So a sum with one release in both is refused."""
+    found = parties("document", "add_or_remove_one")
+    fitted = found.both[0]
+    total, inside = (clean(fitted, records) for records in (found.outside, found.inside))
+    one, two = (releases(fitted, total, inside - total, seed) for seed in (1, 2))
+
+    def ratio(whole: Summary) -> float:
+        known = whole.known[COUNTS]
+        return float(known.numbers.std(axis=0).mean() / known.deviation)
+
+    assert ratio(one.plus(two, disjoint=True)) == pytest.approx(1, abs=0.03)
+    with pytest.raises(ConfigError, match="one release in both"):
+        one.plus(one, disjoint=True)
+    renamed = replace(one, releases=("another",))
+    assert ratio(one.plus(renamed, disjoint=True)) == pytest.approx(math.sqrt(2), abs=0.03)

@@ -337,8 +337,9 @@ def _say_what_was_made(
         corpus = target.with_suffix(".written.csv")  # never the name of the private file
         named = {"text_field": fields.text, "label_field": fields.label}
         columns = options.as_typed(**{name: own for name, own in named.items() if own != name.removesuffix("_field")})
+        pool = " --public POOL" if certificate.settings.get("without_pool") else ""
         print(f"Next: {shlex.join(['dptext', 'summary', 'show', str(target)])}; "
-              f"{shlex.join(['dptext', 'write', str(target), str(corpus), *columns])}.")  # fmt: skip
+              f"{shlex.join(['dptext', 'write', str(target), str(corpus), *columns])}{pool}.")  # fmt: skip
         return
     print(f"Next: {shlex.join(['dptext', 'explain', str(target)])}; open {target.name}{REPORT_SUFFIXES[1]}.")
 

@@ -161,6 +161,7 @@ EncodingOption = Annotated[
 RecordOption = Annotated[
     str | None, reads("--record", help="How to split a plain text file: file, line or block (of lines).")
 ]
+StripHtmlOption = Annotated[bool, reads("--strip-html", help="Remove HTML tags and decode entities first.")]
 SheetOption = Annotated[str | None, reads("--sheet", help="The sheet of an XLSX workbook; default: the only one.")]
 SeedOption = Annotated[int | None, runs("--seed", help="Seed that makes the run repeatable.")]
 VoidingSeedOption = Annotated[int | None, runs("--seed", help="Seed for experiments. It voids the guarantee.")]
@@ -220,7 +221,7 @@ class Form:
     record: RecordOption = None
     sheet: SheetOption = None
     empty_nulls: Annotated[bool, reads("--empty-nulls", help="Read null texts as empty texts.")] = False
-    strip_html: Annotated[bool, reads("--strip-html", help="Remove HTML tags and decode entities first.")] = False
+    strip_html: StripHtmlOption = False
     on_error: Annotated[str, reads(help="What to do at an unreadable record: stop, or skip it.")] = "stop"
 
     def typed(self, **more: object) -> list[str]:

@@ -11,7 +11,7 @@ from typer import Argument
 from dptext.cli import options
 from dptext.cli.chosen import merged, set_values
 from dptext.cli.corpus_runs import CorpusReading, Ending, Promised, listed, release
-from dptext.cli.grouped import promises
+from dptext.cli.grouped import leaves, promises
 from dptext.cli.many import Who
 from dptext.cli.paying import Paying
 from dptext.cli.synthesize import PRIVATE
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from dptext.types import Json
 
 #: Settings that may differ from those of the summary that --like names.
-_OWN: Final = ("epsilon", "delta", "about", "count_share", "point_share", "topic_share", "word_share")
+_OWN: Final = ("epsilon", "delta", "about", "without_pool", "count_share", "point_share", "topic_share", "word_share")
 
 
 def summarize(
@@ -60,6 +60,10 @@ def summarize(
             "--shares", metavar="words=.5,...", help="Shares of epsilon's rho; others divide the rest by default rules."
         ),
     ] = None,
+    without_pool: Annotated[
+        bool,
+        leaves("--without-pool", help="Leave the pool's texts out of the summary. `dptext write` then needs --public."),
+    ] = False,
     assignments: options.SetOption = None,
     spec: options.SpecOption = None,
     layout: options.Layout,
@@ -74,13 +78,15 @@ def summarize(
     measured = measured_settings(
         listed(also, "--with") if also else (), listed(without, "--without") if without else (), _shares(shares)
     )
-    changes = {**measured, **merged(set_values(assignments, "way"), promised.settings())}
+    own = {**promised.settings(), **({"without_pool": True} if without_pool else {})}
+    changes = {**measured, **merged(set_values(assignments, "way"), own)}
     reading = CorpusReading(layout, label_field, author_field, who)
     if like is not None:
         if any((layout.public_text_field, layout.public_label_field, layout.public_record, layout.public_sheet)):
             raise ConfigError("Expected no option for public files with --like: the pool is that of the other summary.")
         other, _, _ = read_summary(like)
-        fitted = FittedSummary(_as_other(other.spec, {**(read_toml(spec) if spec else {}), **changes}), other.public)
+        found = _as_other(other.spec, {**(read_toml(spec) if spec else {}), **changes})
+        fitted = FittedSummary(found, other.public.without_pool() if found.without_pool else other.public)
         release(source, target, fitted.spec, reading, paying, ending, public=None, fitted=fitted, inputs=(like, spec))
         return
     written = {} if spec is None else read_toml(spec)
@@ -92,6 +98,7 @@ def _as_other(other: SummarySpec, changes: Mapping[str, Json]) -> SummarySpec:
     """Return the settings of another summary with other noise. ConfigError: something else would differ."""
     wanted = synthesis_from_settings({"kind": "summary", "labels": list(other.labels), **_measuring(other), **changes})
     known = {name: getattr(wanted, name) for name in _OWN if name in changes}
+    known["without_pool"] = other.without_pool or bool(known.get("without_pool"))  # it is not there
     found = replace(other, added=(), disjoint=False, **known)
     apart = [
         name for name, value in changes.items() if name not in _OWN and getattr(wanted, name) != getattr(found, name)

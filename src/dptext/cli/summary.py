@@ -33,7 +33,8 @@ def show(summary: WHERE, *, as_json: options.JsonOption = False) -> None:
     if as_json:
         print(json.dumps({**json.loads(certificate.to_json()), "report": report.to_dict()}, indent=2))
         return
-    said = [*_wrapped(certificate.guarantees[-1].sentence(), *report.warnings), ""]
+    bare = () if found.public.has_pool else (f"Writing needs --public POOL: {found.public.pool_named}.",)
+    said = [*_wrapped(certificate.guarantees[-1].sentence(), *report.warnings, *bare), ""]
     print("\n".join([*said, *_lines(report, _HEIGHT - len(said))]))
 
 

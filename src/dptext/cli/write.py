@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,9 +20,35 @@ from dptext.runs import summarizing
 from dptext.runs.certificate import certificate_path
 from dptext.runs.synthesized import REPORT_SUFFIXES, paths_of, text_columns
 from dptext.text.files import Target, refuse_inputs
-from dptext.text.records import TEXT_FIELD, Fields
+from dptext.text.records import TEXT_FIELD, Fields, Record
 
 WHERE = Annotated[Path, options.file_argument(metavar="SUMMARY", help="What `dptext summarize` wrote.")]
+
+
+@dataclass(frozen=True, slots=True)
+class PoolAgain:
+    """The options for reading the pool of a summary that leaves it out, as `dptext summarize` read it."""
+
+    public: Annotated[
+        Path | None,
+        options.file_option("--public", help="The pool, for a summary made --without-pool. Its digest is checked."),
+    ] = None
+    public_text_field: options.PublicTextFieldOption = None
+    public_record: options.PublicRecordOption = None
+    public_sheet: options.PublicSheetOption = None
+    delimiter: options.DelimiterOption = None
+    encoding: options.EncodingOption = None
+    strip_html: options.StripHtmlOption = False
+
+    def records(self, text_field: str) -> list[Record] | None:
+        """Return the records of the pool; None if no file is named."""
+        if self.public is None:
+            return None
+        form = options.Layout(
+            text_field=self.public_text_field or text_field, delimiter=self.delimiter, encoding=self.encoding,
+            record=self.public_record, sheet=self.public_sheet, strip_html=self.strip_html,
+        )  # fmt: skip
+        return form.read_public(self.public)
 
 
 def write(
@@ -57,6 +84,7 @@ def write(
     label_field: Annotated[
         str | None, leaves("--label-field", metavar="NAME", help="Column of the labels. Default: label.")
     ] = None,
+    pool: PoolAgain,
     assignments: Annotated[
         list[str] | None, computes("--set", "-s", metavar="KEY=VALUE", help="A setting of the writer. Repeatable.")
     ] = None,
@@ -64,18 +92,19 @@ def write(
     force: options.ForceOption = False,
     as_json: options.JsonOption = False,
 ) -> None:
-    fields, inputs = Fields(text_field, label=label_field), (summary, certificate_path(summary))
+    fields = Fields(text_field, label=label_field)
+    inputs = tuple(path for path in (summary, certificate_path(summary), pool.public) if path is not None)
     for path in paths_of(target):
         refuse_inputs(path, inputs)
         Target(path, force, inputs, private=False).check()
     found, _, _ = summarizing.read_summary(summary)
     text_columns(target, None, found.spec.labels, fields)
     settings: dict[str, Any] = merged(set_values(assignments, "writer"), {"size": size} if size else {})
-    shares = _mix(mix)
+    shares, public = _mix(mix), pool.records(text_field)
     with counted("writing", "texts") as tell:
         made = summarizing.write(
-            summary, writer=writer, mix=shares, text=text_field, label=label_field, seed=seed, on_progress=tell,
-            **settings,
+            summary, writer=writer, mix=shares, public=public, text=text_field, label=label_field, seed=seed,
+            on_progress=tell, **settings,
         )  # fmt: skip
     certificate = made.write(target, force=force)
     if as_json:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from dptext.errors import ConfigError, DataError
-from dptext.mechanism import settings
 from dptext.runs.certificate import READING, Certificate, certificate_path
 from dptext.runs.results import IN_MEMORY
 from dptext.runs.statements import stated
@@ -23,11 +22,13 @@ from dptext.sampling.randomness import Randomness, secure, seeded
 from dptext.synthesis.blocks import COUNTS, POINTS, TOPICS, WORDS
 from dptext.synthesis.from_model import FromModel
 from dptext.synthesis.from_pool import FromPool
+from dptext.synthesis.pool import pool_texts
 from dptext.synthesis.spec import Progress, Synthetic
 from dptext.synthesis.summary import FittedSummary, Summary
 from dptext.text.columns import Columns
 from dptext.text.formats import Format
 from dptext.text.inputs import telling
+from dptext.text.reading import as_records
 from dptext.text.records import TEXT_FIELD, Fields, Release
 from dptext.text.tables import Texts
 from dptext.text.writers import encode_batch
@@ -101,7 +102,8 @@ def summarize(
         also: what is measured besides counts and, with labels, points: "words", "topics".
         without: "points", to measure no points.
         shares: shares of rho by "counts", "points", "topics" and "words"; the others divide the rest.
-        set_: settings: epsilon, delta, unit, relation, labels, names, about, and others of `SummarySpec`.
+        set_: settings: epsilon, delta, unit, relation, labels, names, about, and others of `SummarySpec`, such as
+            without_pool=True, which leaves the pool's texts out of the summary.
 
     The summary is the result's `summary`. Errors as `dptext.synthesize`.
     """
@@ -123,12 +125,13 @@ def read_summary(path: str | PathLike[str]) -> tuple[Summary, Certificate, str]:
     beside = certificate_path(given)
     if not beside.is_file():
         raise ConfigError(f"Expected {beside} beside the summary: without its certificate nothing is written from it.")
-    certificate = verify(beside).certificate
+    verified = verify(beside)
+    certificate = verified.certificate
     digest = hashlib.sha256(data).hexdigest()
     if digest != certificate.sha256:
         raise DataError(f"{given} is not the summary that its certificate was written for: its sha256 differs.")
     found = Summary.of_bytes(data)
-    if settings(found.spec) != dict(certificate.settings) or not found.has_stated_noise:
+    if found.spec != verified.spec or not found.has_stated_noise:
         raise DataError(f"{given} says other settings than its certificate: nothing is written from it.")
     return found, certificate, digest
 
@@ -136,7 +139,7 @@ def read_summary(path: str | PathLike[str]) -> tuple[Summary, Certificate, str]:
 def writer_of(summary: Summary, name: str | None) -> str:
     """Return the name of the writer: the named one, or "builtin" if words were measured and drafted, or "pool"."""
     if name is None:
-        return "builtin" if summary.public.drafts else "pool"
+        return "builtin" if summary.public.model else "pool"
     if name not in WRITERS:
         raise ConfigError(f"Expected writer={name!r} to be one of {', '.join(WRITERS)}.")
     return name
@@ -148,6 +151,8 @@ def write(
     writer: str | None = None,
     size: int = 0,
     mix: Mapping[str, float] | None = None,
+    public: Texts | None = None,
+    public_text: str | None = None,
     text: str = TEXT_FIELD,
     label: str | None = None,
     seed: int | None = None,
@@ -163,6 +168,9 @@ def write(
         size: number of texts; 0 takes the writer's default.
         mix: shares of labels in the place of the noisy ones; labels that are not named keep their noisy share of the
             rest.
+        public: the pool, for a summary that leaves it out. Its digest is checked. For a seed, texts in the same order
+            give the same corpus.
+        public_text: column of the pool's texts; None for the same name as `text`.
         text: name of the column of texts.
         label: name of the column of labels.
         seed: seed of the writer's choices.
@@ -170,7 +178,8 @@ def write(
         set_: more settings of the writer; see `dptext.synthesis.from_pool.FromPool` and `from_model.FromModel`.
 
     Raises:
-        ConfigError: the writer needs what was not measured, or a setting cannot be used.
+        ConfigError: the writer needs what was not measured, the pool is missing or another one, or a setting cannot be
+            used.
         DataError: the summary or its certificate does not hold.
         MissingExtraError: the language model is not installed.
     """
@@ -180,6 +189,14 @@ def write(
     else:
         found, certificate, digest = read_summary(summary)
         inputs = (Path(summary), certificate_path(Path(summary)))
+    if public is not None:
+        found = found.with_pool(pool_texts(as_records(public, text=public_text or text)))
+        inputs += (Path(public),) if isinstance(public, str | PathLike) else ()
+    if not found.public.has_pool:
+        raise ConfigError(
+            f"Expected the pool, as this summary leaves it out ({found.public.pool_named}): give --public POOL, or "
+            "public=POOL in Python."
+        )
     name = writer_of(found, writer)
     given = {**({"size": size} if size else {}), **set_}
     try:

@@ -20,7 +20,8 @@ from dptext.errors import ConfigError
 from dptext.text.tokens import words_of
 from dptext.types import Floats, Integers
 
-_MOST_READ: Final = 4_096  # the first words of a text, which are read
+#: The number of words of a text that are read, from its first on. No text has more marks.
+MOST_READ: Final = 4_096
 _POOL: Final = 50.0  # weight of the pool's rates, in texts, beside the drafts
 _PULL: Final = 8.0  # weight of all public texts, in texts, beside the drafts of a label
 _LEAST: Final = 1e-5  # a rate is at least this
@@ -78,7 +79,7 @@ class Lexicon:
 
     def known(self, text: str) -> set[int]:
         """Return the places in the list of all words of a text."""
-        places = map(self._places.get, words_of(text, _MOST_READ))
+        places = map(self._places.get, words_of(text, MOST_READ))
         return {place for place in places if place is not None}
 
     def marks(self, texts: Sequence[str]) -> Integers:
@@ -96,7 +97,7 @@ def fit_lexicon(public: Iterable[str], *, more: Iterable[str] = (), size: int, m
     Words without a letter or digit, clitics such as 's, single ASCII letters and `FUNCTION_WORDS` are left out.
     ConfigError: no word is left.
     """
-    counts = Counter(word for text in public for word in set(words_of(text, _MOST_READ)))
+    counts = Counter(word for text in public for word in set(words_of(text, MOST_READ)))
     ranked = sorted(counts, key=lambda word: (-counts[word], word))
     words = [word for word in dict.fromkeys([*ranked, *more]) if _counts(word)][:size]
     if not words:

@@ -18,7 +18,7 @@ from dptext.synthesis.space import PublicSpace, fit_space, says_something
 from dptext.synthesis.spec import CorpusSpec
 from dptext.text.reading import as_records
 from dptext.text.records import Record, records_digest
-from dptext.types import Floats, Integers
+from dptext.types import Booleans, Floats, Integers
 
 _WORDS: Final = 6  # that describe a topic
 #: More stop words: pieces of contractions such as didn't and we'll, and forms of their verbs.
@@ -44,6 +44,17 @@ class TopicMap:
         """Return the topic of each point, `(n,)`. A distance is a sum over one point alone, so no batch changes it."""
         found = [np.square(points - centre).sum(axis=1) for centre in self.centres]
         return np.asarray(np.argmin(np.stack(found), axis=0), np.int64)
+
+    def without_texts(self) -> TopicMap:
+        """Return the topics without any text of the pool."""
+        return TopicMap(self.centres, tuple((words, ()) for words, _ in self.described), self.of_pool[:0])
+
+    def with_texts(self, texts: Sequence[str], points: Floats) -> TopicMap:
+        """Return the topics of pool texts with these points, each described by the texts nearest to its centre."""
+        of_pool = self.nearest(points)
+        shown = (_nearest_texts(texts, points, centre, of_pool == i) for i, centre in enumerate(self.centres))
+        described = tuple((words, near) for (words, _), near in zip(self.described, shown, strict=True))
+        return TopicMap(self.centres, described, of_pool)
 
     def weights(self, counts: Floats, deviation: float) -> Floats:
         """Return ln(share of a pool text's topic in the corpus / in the pool), `(n,)`; noise counts as 0."""
@@ -166,13 +177,20 @@ def fit_topics(texts: Sequence[str], points: Floats, topics: int, *, seed: int) 
     described = []
     for topic in range(topics):
         rows = np.flatnonzero(of_pool == topic)
-        apart = np.square(points[rows] - centres[topic]).sum(axis=1)
-        near = rows[np.argsort(apart, kind="stable")[:_EXAMPLES]]
         more = (np.asarray(weights[rows].mean(axis=0)).ravel() if rows.size else usual) - usual
         best = np.argsort(-np.where(weak | (more <= _MORE * usual), -1.0, more), kind="stable")[:_WORDS]
         kept = [i for i in best if more[i] > _MORE * usual[i] and not weak[i]] or best[:1]
-        described.append((tuple(names[i] for i in kept), tuple(" ".join(texts[i].split())[:_SHOWN] for i in near)))
+        near = _nearest_texts(texts, points, centres[topic], of_pool == topic)
+        described.append((tuple(names[i] for i in kept), near))
     return TopicMap(centres, tuple(described), of_pool)
+
+
+def _nearest_texts(texts: Sequence[str], points: Floats, centre: Floats, own: Booleans) -> tuple[str, ...]:
+    """Return the beginnings of the texts nearest to a centre, among those that are its `own` `(n,)`."""
+    rows = np.flatnonzero(own)
+    apart = np.square(points[rows] - centre).sum(axis=1)
+    near = rows[np.argsort(apart, kind="stable")[:_EXAMPLES]]
+    return tuple(" ".join(texts[i].split())[:_SHOWN] for i in near)
 
 
 def _is_telling(word: str) -> bool:

@@ -6,7 +6,7 @@ import hashlib
 import json
 import zlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Self
 
 import numpy as np
@@ -16,7 +16,7 @@ from dptext.embeddings.distilled import DistilledEncoder
 from dptext.embeddings.embedder import Embedder
 from dptext.embeddings.encoders import load_encoder
 from dptext.embeddings.tfidf import TfidfSvd, tfidf_svd
-from dptext.errors import DataError
+from dptext.errors import ConfigError, DataError
 from dptext.synthesis.lexicon import Lexicon
 from dptext.synthesis.pool import PublicPool, TopicMap
 from dptext.synthesis.readings import PublicReader
@@ -26,7 +26,40 @@ from dptext.types import Floats, Json
 
 Arrays = dict[str, NDArray[Any]]
 _LEVEL: Final = 9  # of compression
-_MOST_TEXT: Final = 1 << 31  # bytes of unpacked texts: a forged file cannot fill the memory
+#: The largest number of bytes of the texts that one array unpacks to. A forged file is read no further.
+MOST_TEXT: Final = 1 << 31
+
+
+#: Digests of the texts that a summary without its pool leaves out.
+_OF_TEXTS: Final = ("public", "examples", "drafts")
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class LeftOut:
+    """What stays of the texts that a summary without its pool leaves out.
+
+    Attributes:
+        digests: sha256 of the pool's texts, and of the examples and drafts if there were any, by the names of `Public`.
+        texts: number of the pool's texts.
+        shown: place of each example among the pool's sorted texts, and its label.
+    """
+
+    digests: Mapping[str, str]
+    texts: int
+    shown: tuple[tuple[int, str | None], ...]
+
+    def stored(self) -> dict[str, Json]:
+        """Return JSON-able data."""
+        return {"digests": dict(self.digests), "texts": self.texts, "shown": [list(each) for each in self.shown]}
+
+    @classmethod
+    def of_stored(cls, found: Mapping[str, Any]) -> Self:
+        """Return what `stored` returned. KeyError, ValueError, TypeError: these are other data."""
+        digests, texts = {name: str(digest) for name, digest in found["digests"].items()}, int(found["texts"])
+        shown = tuple((int(place), label) for place, label in found["shown"])
+        if not {"public"} <= set(digests) <= set(_OF_TEXTS) or not all(0 <= place < texts for place, _ in shown):
+            raise ValueError("Expected digests and places of texts.")
+        return cls(digests, texts, shown)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -42,6 +75,8 @@ class Public:
         examples: public texts that a language model is shown.
         drafts: public drafts of each label; empty if no model wrote any.
         model: sha256 of the weights of the model that wrote the drafts; empty without drafts.
+        left_out: what stays of the texts if the pool is not stored; else None. Then there are no drafts, and the pool
+            and the examples are empty until `with_pool` restores them.
     """
 
     pool: PublicPool
@@ -51,6 +86,55 @@ class Public:
     examples: tuple[Record, ...] = ()
     drafts: tuple[tuple[str, ...], ...] = ()
     model: str = ""
+    left_out: LeftOut | None = None
+
+    @property
+    def has_pool(self) -> bool:
+        """Whether the texts of the pool are there, which a writer needs."""
+        return self.left_out is None or len(self.pool.texts) == self.left_out.texts
+
+    @property
+    def pool_named(self) -> str:
+        """How many texts the pool has, and the beginning of their digest, in words."""
+        n = len(self.pool.texts) if self.left_out is None else self.left_out.texts
+        return f"{n:,} different texts, sha256 {self.digests['public'][:12]}..."
+
+    def without_pool(self) -> Self:
+        """Return the parts without the pool's texts and their points, the examples, and the drafts.
+
+        Drafts are left out because a model that has read examples may repeat them.
+        """
+        pool, place = self.pool, {text: i for i, text in enumerate(sorted(self.pool.texts))}
+        left = self.left_out
+        if left is None:
+            digests = {name: digest for name, digest in self.digests.items() if name in _OF_TEXTS}
+            shown = tuple((place[each.text], each.label) for each in self.examples)
+            left = LeftOut(digests, len(pool.texts), shown)
+        topics = None if pool.topics is None else pool.topics.without_texts()
+        bare = replace(pool, texts=(), points=pool.points[:0], topics=topics)
+        return replace(self, pool=bare, examples=(), drafts=(), left_out=left)
+
+    def with_pool(self, texts: tuple[str, ...]) -> Self:
+        """Return the parts with the pool of these distinct texts, from which examples and points follow.
+
+        Writers choose by the order of the texts: the same order gives the same corpus for a seed. ConfigError: these
+        are other texts.
+        """
+        found = PublicPool(texts, None, np.zeros((len(texts), 0)), None)
+        if found.digests["public"] != self.digests["public"]:
+            other = f"{len(texts):,} with sha256 {found.digests['public'][:12]}..."
+            raise ConfigError(
+                f"Expected the pool of this summary ({self.pool_named}), found {other}: give the file that "
+                "dptext summarize had as --public, with the same options for reading it."
+            )
+        if self.left_out is None:
+            return self
+        space, topics, points = self.pool.space, self.pool.topics, found.points
+        if space is not None:
+            points = space.points(texts).astype(np.float32).astype(np.float64)  # as `fit_pool` makes them
+        topics, ranked = None if topics is None else topics.with_texts(texts, points), sorted(texts)
+        examples = tuple(Record(str(i), ranked[place], label) for i, (place, label) in enumerate(self.left_out.shown))
+        return replace(self, pool=PublicPool(texts, space, points, topics), examples=examples)
 
     @property
     def texts(self) -> tuple[object, ...]:
@@ -84,14 +168,18 @@ class Public:
         if self.model:
             found["drafts"] = records_digest(Record("", text) for each in self.drafts for text in each)
             found["model"] = self.model
-        return found
+        return found if self.left_out is None else {**found, **self.left_out.digests}
 
     def stored(self) -> tuple[dict[str, Json], Arrays]:
-        """Return everything as JSON-able data and arrays."""
+        """Return everything as JSON-able data and arrays, without the pool if that is left out."""
+        if self.left_out is not None and self.pool.texts:
+            return self.without_pool().stored()
         described: dict[str, Json] = {"model": self.model}
         arrays: Arrays = {"pool.texts": _packed(self.pool.texts), "pool.points": self.pool.points.astype(np.float32)}
         described["examples"] = [[each.text, each.label] for each in self.examples]
         described["drafts"] = [list(each) for each in self.drafts]
+        if self.left_out is not None:
+            described["left_out"] = self.left_out.stored()
         if (space := self.pool.space) is not None:
             described["space"] = {"least": space.least, "compared": space.compared}
             for name in ("directions", "middle", "anchors"):
@@ -130,7 +218,8 @@ class Public:
         examples = tuple(Record(str(i), text, label) for i, (text, label) in enumerate(described["examples"]))
         drafts = tuple(map(tuple, described["drafts"]))
         pool = PublicPool(texts, space, points, topics)
-        return cls(pool, centre, lexicon, rates, examples, drafts, str(described["model"]))
+        left_out = LeftOut.of_stored(described["left_out"]) if "left_out" in described else None
+        return cls(pool, centre, lexicon, rates, examples, drafts, str(described["model"]), left_out)
 
 
 def _store_reader(reader: Embedder, described: dict[str, Json], arrays: Arrays) -> None:
@@ -169,7 +258,7 @@ def _packed(texts: Iterable[str]) -> NDArray[np.uint8]:
 def _unpacked(data: NDArray[Any]) -> tuple[str, ...]:
     reader = zlib.decompressobj()
     try:
-        whole = reader.decompress(data.tobytes(), _MOST_TEXT)
+        whole = reader.decompress(data.tobytes(), MOST_TEXT)
     except zlib.error:
         raise DataError("The texts in a summary are damaged.") from None
     return tuple(json.loads(whole))

@@ -28,7 +28,7 @@ from dptext.sampling.randomness import Randomness, seeded
 from dptext.synthesis.agreement import Known
 from dptext.synthesis.blocks import COUNTS, POINTS, TOPICS, UNLIKE, WORDS, SumLayout
 from dptext.synthesis.labelling import prior_means
-from dptext.synthesis.lexicon import fit_lexicon, mark_rates, untelling_words
+from dptext.synthesis.lexicon import MOST_READ, fit_lexicon, mark_rates, untelling_words
 from dptext.synthesis.measuring import OnePass
 from dptext.synthesis.pool import PublicPool, fit_pool, pool_texts
 from dptext.synthesis.public import Public
@@ -82,6 +82,7 @@ class SummarySpec(CorpusSpec):
         drafts: number of public drafts for each label.
         tokens: largest number of tokens of a draft.
         examples: number of public texts that the model is shown.
+        without_pool: whether the pool's texts are left out of the file. A writer is then given the pool.
         count_share, point_share, topic_share, word_share: shares of rho; 0 takes the default.
         added: rho of each further summary that was added to this one; `dptext summary add` sets it.
         disjoint: whether nobody is in two of the corpora whose summaries were added, by the word of their owners.
@@ -100,6 +101,7 @@ class SummarySpec(CorpusSpec):
     drafts: int = 48
     tokens: int = 24
     examples: int = 6
+    without_pool: bool = False
     count_share: float = 0.0
     point_share: float = 0.0
     topic_share: float = 0.0
@@ -113,7 +115,8 @@ class SummarySpec(CorpusSpec):
             wanted, found = max(1, len(self.labels)), len(self.names)
             raise ConfigError(f"Expected {wanted} names, one for each label, found {found}.")
         _validate.count(vocabulary=self.vocabulary, tokens=self.tokens)
-        _validate.not_negative(dim=self.dim, marks=self.marks, drafts=self.drafts, examples=self.examples)
+        _validate.not_negative(dim=self.dim, drafts=self.drafts, examples=self.examples)
+        _validate.within(0, MOST_READ, marks=self.marks)
         for name, share in self._given.items():
             _validate.within(0.0, 0.98, **{f"{name[:-1]}_share": share})
         CorpusSpec.__post_init__(self)
@@ -221,7 +224,8 @@ class SummarySpec(CorpusSpec):
             lexicon = fit_lexicon([*texts, *own], more=_more_words(self.encoder), size=self.vocabulary, most=self.marks)
             rates = mark_rates(lexicon, texts, drafts, max(1, len(self.labels)))
             rates = rates.astype(np.float32).astype(np.float64)  # as a summary stores them
-        return FittedSummary(self, Public(pool, centre, lexicon, rates, examples, drafts, digest))
+        found = Public(pool, centre, lexicon, rates, examples, drafts, digest)
+        return FittedSummary(self, found.without_pool() if self.without_pool else found)
 
     def written(self, summary: Summary, source: Randomness, on_progress: Progress | None = None) -> Synthetic:
         """Return the report; no text leaves, and `data` is the summary as a file. Nothing else is used."""
@@ -293,6 +297,7 @@ def _require_whole(spec: SummarySpec, public: Public, known: Mapping[str, Known]
         all(math.isfinite(each.deviation) and each.deviation > 0 for each in known.values()),
         all(isinstance(text, str) for text in public.texts),
         public.pool.points.shape == (n, dim),
+        spec.without_pool == (public.left_out is not None),
         (space is not None, topics is not None, lexicon is not None)
         == (spec.reads_points, spec.topics > 0, spec.marks > 0),
     ]
@@ -473,6 +478,10 @@ class Summary:
         except (SafetensorError, LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError):
             raise DataError("This is not a summary that dptext wrote.") from None
 
+    def with_pool(self, texts: tuple[str, ...]) -> Summary:
+        """Return the summary with the pool of these distinct texts. ConfigError: its pool has other texts."""
+        return replace(self, public=self.public.with_pool(texts))
+
     def mixed(self, mix: Mapping[str, float]) -> Summary:
         """Return the summary with these shares of labels in the place of the noisy ones, for a writer.
 
@@ -497,8 +506,8 @@ class Summary:
     def plus(self, other: Summary, *, disjoint: bool) -> Summary:
         """Return the sum of two summaries with the same public parts; `disjoint` says that nobody is in both corpora.
 
-        ConfigError: they measure other things, or hold a common release, whose noise would be counted as if it were
-        drawn twice.
+        The sum has the public parts of this summary, with its pool or without. ConfigError: they measure other things,
+        or hold a common release, whose noise would be counted as if it were drawn twice.
         """
         mine, theirs = (each.releases or (each.digest,) for each in (self, other))
         if set(mine) & set(theirs):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +12,9 @@ import numpy as np
 import pytest
 
 import dptext as dp
+import tiny_language
 from dptext.errors import ConfigError, DataError
+from dptext.mechanism import settings
 from dptext.runs import summarizing
 from dptext.runs.certificate import certificate_path
 from dptext.runs.synthesized import Synthesized
@@ -75,6 +78,65 @@ def test_a_corpus_is_the_same_from_memory_and_from_a_file(summary: Synthesized, 
             second.write(tmp_path / target, force=True)
     with pytest.raises(ConfigError, match="they hold no summary"):
         _ = first.summary
+
+
+def test_a_summary_without_its_pool_writes_the_same_corpus_once_it_is_given(
+    summary: Synthesized, tmp_path: Path
+) -> None:
+    whole = summary.summary
+    public, spec = whole.public.without_pool(), replace(whole.spec, without_pool=True)
+    data = replace(whole, spec=spec, public=public).to_bytes()
+    certificate = replace(
+        summary.certificate, sha256=hashlib.sha256(data).hexdigest(), settings=settings(spec), digests=public.digests
+    )
+    bare = replace(summary, data=data, certificate=certificate)
+    bare.write(tmp_path / "bare.summary")
+    expected = dp.write(summary, size=40, seed=3)
+    for found in (bare, tmp_path / "bare.summary"):
+        again = dp.write(found, size=40, seed=3, public=POOL)
+        assert again.releases == expected.releases
+        assert again.report == expected.report
+        with pytest.raises(ConfigError, match=r"Expected the pool, as this summary leaves it out \(.* texts, sha256 "):
+            dp.write(found, size=40)
+        with pytest.raises(ConfigError, match=r"found 10 with sha256 .*give the file that dptext summarize had"):
+            dp.write(found, size=40, public=POOL[:10])
+    with pytest.raises(ConfigError, match="Expected the pool of this summary"):
+        dp.write(summary, public=POOL[:10])
+    rows = [{"body": text} for text in POOL]
+    assert dp.write(bare, size=40, seed=3, public=rows, public_text="body").releases == expected.releases
+    file = tmp_path / "pool.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    again = dp.write(bare, size=40, seed=3, public=file, public_text="body")
+    assert again.releases == expected.releases
+    with pytest.raises(ConfigError, match="to be no input"):
+        again.write(file, force=True)
+
+
+def test_a_model_writes_the_same_from_a_summary_without_its_pool(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The examples that it is shown follow from the pool; the drafts, which may repeat them, are not needed."""
+    pytest.importorskip("numba")
+    for module in tiny_language.LOADING:
+        monkeypatch.setattr(f"{module}.load_language_model", lambda _: tiny_language.model())
+    monkeypatch.setattr("dptext.synthesis.writer.is_readable", bool)
+    given = {
+        "label": "label", "labels": ("health", "travel"), "also": ["words"], "without": ["points"], "vocabulary": 30,
+        "drafts": 2, "tokens": 6, "examples": 2, "encoder": "glove", "words": 0, "about": 300, "seed": 1,
+    }  # fmt: skip
+    records = list(dp.sample_records(60, seed=2))
+    whole, bare = (
+        dp.summarize(list(PRIVATE), records, randomness=seeded(1), without_pool=each, **given) for each in (False, True)
+    )
+    assert whole.summary.public.examples
+    assert whole.summary.public.drafts
+    found = bare.summary.public
+    assert (found.examples, found.drafts, found.pool.texts) == ((), (), ())
+    set_ = {"writer": None, "size": 4, "seed": 2, "tokens": 6, "drafts": 2, "matches": 1, "options": 40, "processes": 1}
+    expected, again = dp.write(whole, **set_), dp.write(bare, public=records, **set_)
+    assert expected.certificate.derived["writer"] == again.certificate.derived["writer"] == "builtin"
+    assert expected.releases == again.releases
+    assert len(expected.releases) > 0
+    assert expected.sentences == again.sentences
+    assert bare.certificate.digests == whole.certificate.digests
 
 
 def test_a_mix_and_settings_of_the_writer(summary: Synthesized) -> None:

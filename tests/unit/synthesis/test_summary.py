@@ -185,6 +185,7 @@ def test_a_share_buys_less_noise_and_all_shares_are_paid_by_one_epsilon() -> Non
         ({"labels": ("a", "b"), "point_share": 0.5, "count_share": 0.3}, "add up"),
         ({"labels": ("a", "b"), "point_share": 0.99}, "point_share"),
         ({"labels": ("a", "b"), "marks": -1}, "marks"),
+        ({"labels": ("a", "b"), "marks": 10**9}, "marks"),
         ({"labels": ("a", "b"), "vocabulary": 0, "marks": 3}, "vocabulary"),
         ({"labels": ("a", "b"), "topics": 1}, "topics"),
     ],
