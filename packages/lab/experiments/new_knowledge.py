@@ -1,7 +1,7 @@
 """What a corpus that is written from a summary teaches that public text lacks, through the commands: a CSV.
 
-    python packages/lab/experiments/new_knowledge.py OUT.csv [CASE ...] [--epsilons 1 4 1000] [--seeds 0 1 2]
-        [--size 400] [--writers pool builtin]
+    python packages/lab/experiments/new_knowledge.py OUT.csv [CASE ...] [--epsilons 1 1000 4] [--seeds 0 1 2]
+        [--size 300] [--writers pool builtin]
     python packages/lab/experiments/new_knowledge.py OUT.csv --tables
 
 Each run is `dptext summarize` and `dptext write` in processes of their own. Replace one document, delta 1e-5. Epsilon
@@ -54,7 +54,8 @@ Texts = tuple[Sequence[str], Sequence[str]]  # and their labels
 BINS = {"1-4": range(1, 5), "5-19": range(5, 20), "20-64": range(20, 65), "65-199": range(65, 200)}
 MOST = "200+"
 FACTS = {1: 3, 5: 3, 20: 2, 65: 2, 200: 2}  # how many facts of each kind and way are stated in k documents
-REAL = ("BookRestaurant", "GetWeather", "RateBook")
+DOCUMENTS = 3_500
+REAL = ("GetWeather", "RateBook")
 BOOKS, IN_TEXT, BY_LABEL = "RateBook", "in the text", "the label"
 SUBJECTS = ("crime", "romance", "history", "poetry")
 GENRES = {"jazz": "jazz music", "metal": "metal music", "folk": "folk music", "opera": "opera music"}
@@ -75,7 +76,7 @@ LABELLED = (
     "queue the second album of {name}", "are there tickets for {name} in may", "{name} live in concert please",
     "find the best song by {name}", "who is the singer of {name} and where do they play next summer",
 )  # fmt: skip
-BRIEF = ("--set", "drafts=12", "--set", "factor=1")  # of the writer: a third of the usual time
+BRIEF = ("--set", "drafts=8", "--set", "factor=1")  # of the writer: a quarter of the usual time
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +236,9 @@ class Case:
         more = ["--size", self.size, *BRIEF] if writer == "builtin" else []
         summary = self.folder / f"{name}.summary"
         print(dptext("write", summary, out, "--writer", writer, *more, "--seed", seed, "--force")[:400])
-        return got(out)
+        texts, labels = got(out)
+        print(*(f"    {label}: {text}" for text, label in list(zip(texts, labels, strict=True))[:12]), sep="\n")
+        return texts, labels
 
     def alone(self, summary: Summary) -> Texts:
         """Return what the model writes where the numbers are those of its own drafts, which are public."""
@@ -246,26 +249,30 @@ class Case:
     def rows(self, epsilons: list[float], seeds: list[int], writers: list[str]) -> Iterator[Row]:
         """Measure everything, row by row."""
         own: Texts | None = None
-        for seed in seeds:
-            self.given, self.real, self.facts = self.private, self.private, list[Fact]()
-            if self.name == "facts":
-                rng = random.Random(seed)  # noqa: S311
-                self.facts = planted(rng)
-                stated = [row for fact in self.facts for row in fact.texts(rng)]
-                self.real = rng.sample(self.private, 3_500 - len(stated))
-                self.given = rng.sample(stated + self.real, 3_500)
-            real = [row["text"] for row in self.given], [row["label"] for row in self.given]
-            for epsilon in epsilons:
+        for epsilon in epsilons:
+            for seed in seeds:
+                self.plant(seed)
                 summary = self.summarized(self.given, epsilon, seed)
                 if epsilon == epsilons[0]:
+                    real = [row["text"] for row in self.given], [row["label"] for row in self.given]
                     yield from self.asked("original", "", seed, real, summary)
+                    yield from self.of_list(seed, summary)
                     if "builtin" in writers:
                         own = own or self.alone(summary)
                         yield from self.asked("public-only", "", seed, own, summary)
-                    yield from self.of_list(seed, summary)
                 yield from self.of_summary(epsilon, seed, summary)
                 for writer in writers:
                     yield from self.asked(writer, epsilon, seed, self.wrote(writer, seed), summary)
+
+    def plant(self, seed: int) -> None:
+        """Make the private texts of a seed: those of the split, or real ones and those that state the facts."""
+        self.given, self.real, self.facts = self.private, self.private, list[Fact]()
+        if self.name not in SPLITS:
+            rng = random.Random(seed)  # noqa: S311
+            self.facts = planted(rng)
+            stated = [row for fact in self.facts for row in fact.texts(rng)]
+            self.real = rng.sample(self.private, DOCUMENTS - len(stated))
+            self.given = rng.sample(stated + self.real, DOCUMENTS)
 
     def asked(self, row: str, epsilon: float | str, seed: int, texts: Texts, summary: Summary) -> Iterator[Row]:
         """Yield what texts teach: facts, or words."""
@@ -363,23 +370,32 @@ def over_seeds(values: Sequence[float]) -> tuple[float, float]:
     return mean(values), half
 
 
-def tables(rows: list[dict[str, str]]) -> Iterator[str]:
-    """Yield tables in Markdown: facts pooled over seeds with Wilson's interval, words as means over seeds."""
-    grouped: dict[tuple[str, ...], dict[str, list[dict[str, str]]]] = defaultdict(lambda: defaultdict(list))
+def cell(rows: Sequence[Mapping[str, str]]) -> str:
+    """Return a cell of a table from its rows, one for each seed."""
+    found, of = [float(row["found"]) for row in rows], [int(row["of"]) for row in rows]
+    if rows[0]["way"] == "words":
+        middle, half = over_seeds(found)
+        return f"{middle:.1f} ± {half:.1f} of {mean(of):.0f}"
+    if not sum(of):
+        return ""
+    low, high = wilson(sum(found), sum(of))
+    share, low, high = (f"{each:.2f}".lstrip("0") for each in (sum(found) / sum(of), low, high))
+    return f"{share} [{low}, {high}]"
+
+
+def tables(rows: Sequence[Mapping[str, str]]) -> Iterator[str]:
+    """Yield the lines of tables: facts pooled over seeds with Wilson's interval, words as means over seeds."""
+    by: dict[tuple[str, str, str], dict[str, dict[str, list[Mapping[str, str]]]]] = {}
     for row in rows:
-        grouped[row["case"], row["way"], row["name"], row["row"], row["epsilon"]][row["k"]].append(row)
-    for key, by in sorted(grouped.items()):
-        cells = []
-        for k, own in by.items():
-            found, of = [float(row["found"]) for row in own], [int(row["of"]) for row in own]
-            if key[1] == "words":
-                middle, half = over_seeds(found)
-                cells.append(f"{k}: {middle:.1f} ± {half:.1f} of {mean(of):.1f} (n={len(own)})")
-            else:
-                low, high = wilson(sum(found), sum(of))
-                there = sum(int(row["mentioned"] or 0) for row in own)
-                cells.append(f"{k}: {sum(found) / sum(of):.2f} [{low:.2f}, {high:.2f}] of {sum(of)}, {there} mentioned")
-        yield " | ".join([*key, *cells])
+        line = f"{row['row']}, epsilon {float(row['epsilon']):g}" if row["epsilon"] else row["row"]
+        own = by.setdefault((row["case"], row["way"], row["name"]), {})
+        own.setdefault(line, {}).setdefault(row["k"], []).append(row)
+    for name, lines in by.items():
+        ks = list(dict.fromkeys(k for cells in lines.values() for k in cells))
+        yield f"\n{', '.join(filter(None, name))}\n\n| row | seeds | {' | '.join(ks)} |\n|---|--:|{'--:|' * len(ks)}"
+        for line, cells in lines.items():
+            seeds = max(len(own) for own in cells.values())
+            yield f"| {line} | {seeds} | {' | '.join(cell(cells[k]) if k in cells else '' for k in ks)} |"
 
 
 def main() -> None:
@@ -387,9 +403,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=Path)
     parser.add_argument("cases", nargs="*", default=[])
-    parser.add_argument("--epsilons", type=float, nargs="+", default=[1.0, 4.0, 1000.0])
+    parser.add_argument("--epsilons", type=float, nargs="+", default=[1.0, 1000.0, 4.0])
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--size", type=int, default=400)
+    parser.add_argument("--size", type=int, default=300)
     parser.add_argument("--writers", nargs="*", default=["pool", "builtin"])
     parser.add_argument("--tables", action="store_true", help="Print the tables of a CSV that is there.")
     given = parser.parse_args()
