@@ -1,7 +1,7 @@
 """What a corpus that is written from a summary teaches that public text lacks, through the commands: a CSV.
 
     python packages/lab/experiments/new_knowledge.py OUT.csv [CASE ...] [--epsilons 1 1000 4] [--seeds 0 1 2]
-        [--size 300] [--writers pool builtin]
+        [--size 300] [--writers public-only pool builtin]
     python packages/lab/experiments/new_knowledge.py OUT.csv --tables
 
 Each run is `dptext summarize` and `dptext write` in processes of their own. Replace one document, delta 1e-5. Epsilon
@@ -209,10 +209,11 @@ class Case:
         shown = [{**row, "label": names.get(row["label"], row["label"].removeprefix("atis_"))} for row in pool]
         self.pool = put(folder / "pool.jsonl", shown)
         self.like: Path | None = None
+        self.last = folder / "none"
 
     def summarized(self, private: list[Row], epsilon: float, seed: int, name: str = "private") -> Summary:
         """Summarize texts; the first summary makes the public parts of all."""
-        given, out = put(self.folder / f"{name}.jsonl", private), self.folder / f"{name}.summary"
+        given, out = put(self.folder / f"{name}.jsonl", private), self.folder / f"{name}-{epsilon:g}-{seed}.summary"
         paths = [self.folder / "labels.txt", self.folder / "names.txt"]
         for path, lines in zip(paths, (self.labels, self.labels.values()), strict=True):
             path.write_text("\n".join(lines) + "\n")
@@ -223,19 +224,15 @@ class Case:
             "summarize", given, out, *how, "--label-field", "label", "--epsilon", epsilon, "--about", len(private),
             "--seed", seed, "--force",
         )  # fmt: skip
-        if self.like is None:
-            self.like = self.folder / "first.summary"
-            for end in ("", ".guarantee.json"):
-                (self.folder / f"first.summary{end}").write_bytes(Path(f"{out}{end}").read_bytes())
+        self.like, self.last = self.like or out, out
         found, _, _ = read_summary(out)
         return found
 
-    def wrote(self, writer: str, seed: int, name: str = "private") -> Texts:
-        """Write from the last summary of this name."""
+    def wrote(self, writer: str, seed: int) -> Texts:
+        """Write from the last summary."""
         out = self.folder / f"{writer}.jsonl"
         more = ["--size", self.size, *BRIEF] if writer == "builtin" else []
-        summary = self.folder / f"{name}.summary"
-        print(dptext("write", summary, out, "--writer", writer, *more, "--seed", seed, "--force")[:400])
+        print(dptext("write", self.last, out, "--writer", writer, *more, "--seed", seed, "--force")[:400])
         texts, labels = got(out)
         print(*(f"    {label}: {text}" for text, label in list(zip(texts, labels, strict=True))[:12]), sep="\n")
         return texts, labels
@@ -243,8 +240,11 @@ class Case:
     def alone(self, summary: Summary) -> Texts:
         """Return what the model writes where the numbers are those of its own drafts, which are public."""
         drafts = zip(summary.spec.labels, summary.public.drafts, strict=True)
-        self.summarized([{"text": text, "label": label} for label, own in drafts for text in own], 1000, 0, "drafts")
-        return self.wrote("builtin", 0, "drafts")
+        before, rows = self.last, [{"text": text, "label": label} for label, own in drafts for text in own]
+        self.summarized(rows, 1000, 0, "drafts")
+        texts = self.wrote("builtin", 0)
+        self.last = before
+        return texts
 
     def rows(self, epsilons: list[float], seeds: list[int], writers: list[str]) -> Iterator[Row]:
         """Measure everything, row by row."""
@@ -257,11 +257,11 @@ class Case:
                     real = [row["text"] for row in self.given], [row["label"] for row in self.given]
                     yield from self.asked("original", "", seed, real, summary)
                     yield from self.of_list(seed, summary)
-                    if "builtin" in writers:
+                    if "public-only" in writers:
                         own = own or self.alone(summary)
                         yield from self.asked("public-only", "", seed, own, summary)
                 yield from self.of_summary(epsilon, seed, summary)
-                for writer in writers:
+                for writer in [each for each in writers if each != "public-only"]:
                     yield from self.asked(writer, epsilon, seed, self.wrote(writer, seed), summary)
 
     def plant(self, seed: int) -> None:
@@ -406,7 +406,7 @@ def main() -> None:
     parser.add_argument("--epsilons", type=float, nargs="+", default=[1.0, 1000.0, 4.0])
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--size", type=int, default=300)
-    parser.add_argument("--writers", nargs="*", default=["pool", "builtin"])
+    parser.add_argument("--writers", nargs="*", default=["public-only", "pool", "builtin"])
     parser.add_argument("--tables", action="store_true", help="Print the tables of a CSV that is there.")
     given = parser.parse_args()
     if given.tables:
