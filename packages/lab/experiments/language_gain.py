@@ -18,9 +18,9 @@ import numpy as np
 from language import SEED, SPLITS, records
 
 from dptext.sampling.randomness import seeded
-from dptext.synthesis.from_model import Steered, WordTargets
 from dptext.synthesis.steering import Steering
 from dptext.synthesis.sums import Draws
+from dptext.synthesis.word_shifts import Steered, WordTargets
 from dptext.synthesis.writer import Writer
 from dptext.text.batches import Batch
 

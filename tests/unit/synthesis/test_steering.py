@@ -20,14 +20,15 @@ from dptext.errors import ConfigError
 from dptext.language.writing import Shifted, options_of
 from dptext.sampling.randomness import secure, seeded
 from dptext.sampling.weights import softmax
-from dptext.synthesis import from_model
 from dptext.synthesis.blocks import COUNTS, WORDS
-from dptext.synthesis.from_model import FromModel, Spellings, Steered, WordTargets, _own_label
+from dptext.synthesis.desks import Desks, Written
+from dptext.synthesis.from_model import FromModel, _own_label
 from dptext.synthesis.judging import believed
 from dptext.synthesis.readings import Corpus
 from dptext.synthesis.steering import FittedSteering, Steering
 from dptext.synthesis.summary import Summary
 from dptext.synthesis.sums import STEPS, Draws, PrivateSum
+from dptext.synthesis.word_shifts import Spellings, Steered, WordTargets
 from dptext.text.batches import Batch
 from dptext.text.records import Record
 
@@ -300,8 +301,8 @@ def test_what_several_processes_have_written_is_told_while_they_write() -> None:
             return super().submit(shift, *task)
 
     with Shifting(1) as pool:
-        desks = from_model._Desks(pool, count, from_model._Progress(10, tell))  # type: ignore[arg-type]
-        assert [*desks.shifts([(0, 7), (1, 8), (2, 9)])] == [(0, (0, 7)), (1, (1, 8)), (2, (2, 9))]
+        writers = Desks(pool, count, Written(10, tell))  # type: ignore[arg-type]
+        assert [*writers.shifts([(0, 7), (1, 8), (2, 9)])] == [(0, (0, 7)), (1, (1, 8)), (2, (2, 9))]
     assert told[0] == (4, 10)
     assert told[-1] == (10, 10)  # never more than all
     assert told == sorted(set(told))

@@ -1,0 +1,122 @@
+"""Who writes: this process, or several fresh ones, which have no private file open."""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import Future, ProcessPoolExecutor, wait
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from dptext.synthesis.spec import Progress
+from dptext.synthesis.word_shifts import More, Shift, Steered, Texts, WordTargets
+from dptext.types import Floats
+
+if TYPE_CHECKING:
+    from multiprocessing.sharedctypes import Synchronized
+
+_LOOK_SECONDS: Final = 0.5  # after which the number of texts that the processes have written is looked at again
+Result = TypeVar("Result")
+
+
+@dataclass(slots=True)
+class Written:
+    """Tells how many texts are written, drafts among them."""
+
+    whole: int
+    tell: Progress | None
+    done: int = 0
+
+    def begin(self) -> None:
+        """Tell that nothing is written yet."""
+        if self.tell is not None:
+            self.tell(0, self.whole)
+
+    def add(self, n: int) -> None:
+        """Tell that `n` more texts are written, drafts among them."""
+        self.to(self.done + n)
+
+    def to(self, done: int) -> None:
+        """Tell that `done` texts are written. Those that are written in the place of repeats do not count."""
+        if (done := min(done, self.whole)) > self.done:
+            self.done = done
+            if self.tell is not None:
+                self.tell(self.done, self.whole)
+
+
+class Desk:
+    """Writes in this process."""
+
+    def __init__(self, steered: Steered, progress: Written) -> None:
+        self._steered, self._progress = steered, progress
+
+    def shifts(self, tasks: Iterable[tuple[int, int]]) -> Iterator[tuple[int, Shift]]:
+        """Yield label and shift for each label with its seed."""
+        for label, seed in tasks:
+            yield label, self._steered.shift(label, seed, self._progress.add)
+
+    def texts(self, tasks: Iterable[tuple[int, int, int]], shifts: Mapping[int, Floats]) -> Iterator[tuple[int, Texts]]:
+        """Yield label and texts for each label with its number and seed, in the order of the tasks."""
+        for label, n, seed in tasks:
+            yield label, self._steered.texts(label, n, seed, shifts[label], self._progress.add)
+
+
+class Desks:
+    """Writes in several processes. A fresh process has no private file open."""
+
+    def __init__(self, pool: ProcessPoolExecutor, count: Synchronized[int], progress: Written) -> None:
+        self._pool, self._count, self._progress = pool, count, progress
+
+    def shifts(self, tasks: Iterable[tuple[int, int]]) -> Iterator[tuple[int, Shift]]:
+        """Yield label and shift for each label with its seed, in the order of the tasks."""
+        running = [(label, self._pool.submit(_shift, label, seed)) for label, seed in tasks]
+        for label, each in running:
+            yield label, self._result(each)
+
+    def texts(self, tasks: Iterable[tuple[int, int, int]], shifts: Mapping[int, Floats]) -> Iterator[tuple[int, Texts]]:
+        """Yield label and texts for each label with its number and seed, in the order of the tasks."""
+        running = [(label, self._pool.submit(_texts, label, n, seed, shifts[label])) for label, n, seed in tasks]
+        for label, each in running:
+            yield label, self._result(each)
+
+    def _result(self, running: Future[Result]) -> Result:
+        """Wait for a result, and tell meanwhile how many texts all processes have written."""
+        while True:
+            there = wait([running], _LOOK_SECONDS).done
+            self._progress.to(self._count.value)
+            if there:
+                return running.result()
+
+
+@contextmanager
+def desk(steering: WordTargets, processes: int, progress: Written) -> Iterator[Desk | Desks]:
+    """Yield who writes: this process if `processes` is 1, else so many fresh ones, which end with the context."""
+    if processes < 2:
+        yield Desk(Steered.of(steering), progress)
+        return
+    fresh = multiprocessing.get_context("spawn")
+    count = fresh.Value("q", 0)
+    with ProcessPoolExecutor(processes, mp_context=fresh, initializer=_begin, initargs=(steering, count)) as pool:
+        yield Desks(pool, count, progress)
+
+
+_STEERED: list[tuple[Steered, More]] = []  # of this process
+
+
+def _begin(steering: WordTargets, count: Synchronized[int]) -> None:
+    def more(n: int) -> None:
+        with count.get_lock():
+            count.value += n
+
+    _STEERED[:] = [(Steered.of(steering), more)]
+
+
+def _shift(label: int, seed: int) -> Shift:
+    ((steered, more),) = _STEERED
+    return steered.shift(label, seed, more)
+
+
+def _texts(label: int, n: int, seed: int, shift: Floats) -> Texts:
+    ((steered, more),) = _STEERED
+    return steered.texts(label, n, seed, shift, more)

@@ -1,0 +1,173 @@
+"""What steers a language model by words: noisy numbers, public drafts, and how the model spells each word.
+
+All of it reads noisy numbers and public text alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import numpy as np
+
+from dptext.language.reading import LanguageModel, load_language_model
+from dptext.language.writing import OnWritten
+from dptext.sampling.randomness import seeded
+from dptext.synthesis.blocks import WORDS
+from dptext.synthesis.judging import believed
+from dptext.synthesis.lexicon import Lexicon
+from dptext.synthesis.summary import Summary
+from dptext.synthesis.writer import Writer
+from dptext.text.records import Record
+from dptext.types import Floats, Integers
+
+if TYPE_CHECKING:
+    from dptext.synthesis.from_model import FromModel
+
+_LEAST_RATE: Final = 1e-6
+_USUAL: Final = 2.0  # pseudo-count: as if this many more drafts had each word, as a mark
+_STEP: Final = 0.7  # factor of each update of a shift after the first
+_LARGEST: Final = 10.0  # bound on the size of a shift
+_FEWEST: Final = 0.02  # a token keeps at least this part of its expected number
+
+#: Called with the number of texts that were written since the last call, drafts among them.
+More: TypeAlias = Callable[[int], None]
+#: A shift, or texts; then the sum of the log-probabilities of their tokens without shift, and the number of tokens.
+Shift: TypeAlias = tuple[Floats, float, int]
+Texts: TypeAlias = tuple[list[str], float, int]
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class WordTargets:
+    """What steers the model: noisy numbers and public text. It holds no open file, and can be sent to a process."""
+
+    settings: FromModel
+    names: tuple[str, ...]
+    labels: tuple[str, ...]
+    examples: tuple[tuple[str, str | None], ...]
+    lexicon: Lexicon
+    numbers: Floats  #: noisy numbers of marks, `(labels or 1, width)`
+    units: Floats  #: noisy numbers of units, `(labels or 1,)`
+    deviation: float  #: of the noise of a number of marks
+    tokens: int
+
+    @classmethod
+    def of(cls, summary: Summary, settings: FromModel) -> WordTargets:
+        """Return what steers the writer of this summary."""
+        spec, public, counts, words = summary.spec, summary.public, summary.counts, summary.known[WORDS]
+        assert public.lexicon is not None  # noqa: S101 (words were measured)
+        units = np.maximum(counts.numbers, counts.deviation)
+        examples = tuple((each.text, each.label) for each in public.examples)
+        tokens = settings.tokens or spec.tokens
+        return cls(
+            settings, spec.shown, spec.labels, examples, public.lexicon, words.numbers, units, words.deviation, tokens
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Steered:
+    """A loaded model with its drafts, for one process."""
+
+    by: WordTargets
+    writer: Writer
+    spelled: Spellings = field(repr=False)
+
+    @classmethod
+    def of(cls, by: WordTargets) -> Steered:
+        """Load the model. ConfigError, MissingExtraError: see `load_language_model` and `Writer.of`."""
+        set_, model = by.settings, load_language_model(by.settings.model).fast()
+        examples = [Record(str(i), text, label) for i, (text, label) in enumerate(by.examples)]
+        writer = Writer.of(
+            model, by.names, by.labels, examples, tokens=by.tokens, temperature=set_.temperature, options=set_.options
+        )
+        return cls(by, writer, Spellings.of(model, by.lexicon.words))
+
+    def texts(self, label: int, n: int, seed: int, shift: Floats, more: More | None = None) -> Texts:
+        """Return at most `n` distinct readable texts of a label, with log-probabilities moved by `shift` `(size,)`.
+
+        Sum and number of the log-probabilities of their tokens without shift follow. `more` is called as texts are
+        written.
+        """
+        found = self.writer.shifted(label, n, shift, seeded(seed), _steps(more))
+        return self.writer.readable(found.texts), found.likely, found.drawn
+
+    def shift(self, label: int, seed: int, more: More | None = None) -> Shift:
+        """Return the shift of log-probabilities `(size,)` by which drafts have the words as often as is believed.
+
+        Sum and number of the log-probabilities of the tokens of drafts without shift follow. `more` is called as drafts
+        are written.
+        """
+        by, set_, shift, source = self.by, self.by.settings, np.zeros(self.writer.model.size), seeded(seed)
+        first = self.writer.shifted(label, set_.drafts, shift, source, _steps(more))
+        expected, marked = first.expected, self._marked(first.texts)
+        now = np.maximum(self.spelled.rates(expected) * marked, _LEAST_RATE)
+        wanted = believed(by.numbers[label], float(by.units[label]), now, by.deviation)
+        for time in range(set_.matches + 1):
+            step = self.spelled.steps(expected, (wanted - now) / marked) * (_STEP if time else 1.0)
+            shift = np.clip(shift + step, -_LARGEST, _LARGEST)
+            if time < set_.matches:
+                expected = self.writer.shifted(label, set_.drafts, shift, source, _steps(more)).expected
+                now = np.maximum(self.spelled.rates(expected) * marked, _LEAST_RATE)
+        return shift, first.likely, first.drawn
+
+    def _marked(self, written: Sequence[Sequence[int]]) -> Floats:
+        """Return the share of texts with a word in which it is a mark, `(width,)`, by drafts."""
+        lexicon, texts = self.by.lexicon, [self.writer.model.text(tokens) for tokens in written]
+        marks = lexicon.marks(texts)
+        there = np.bincount([place for text in texts for place in lexicon.known(text)], minlength=len(lexicon))
+        return np.asarray((np.bincount(marks[marks >= 0], minlength=len(lexicon)) + _USUAL) / (there + _USUAL))
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Spellings:
+    """How a model spells the words of a list within a text: after a space, in small letters or with a capital.
+
+    `tokens` holds the tokens of all spellings one after the other. `starts` `(spellings,)` is where each begins, and
+    `words` `(spellings,)` the word that it spells.
+    """
+
+    tokens: Integers
+    starts: Integers
+    words: Integers
+    width: int
+
+    @classmethod
+    def of(cls, model: LanguageModel, words: Sequence[str]) -> Spellings:
+        """Return the spellings of words by this model."""
+        spelled = [(i, model.tokens(f" {each}")) for i, word in enumerate(words) for each in {word, word.capitalize()}]
+        spelled = sorted((i, tokens) for i, tokens in spelled if tokens)
+        lengths = [len(tokens) for _, tokens in spelled]
+        flat = np.array([token for _, tokens in spelled for token in tokens], np.int64)
+        return cls(flat, np.cumsum([0, *lengths[:-1]]), np.array([i for i, _ in spelled], np.int64), len(words))
+
+    def _each(self, expected: Floats) -> Floats:
+        """Return how often each spelling is expected: as often as its rarest token."""
+        return np.asarray(np.minimum.reduceat(expected[self.tokens], self.starts))
+
+    def rates(self, expected: Floats) -> Floats:
+        """Return how often a text is expected to have each word `(width,)`, from the numbers of its tokens."""
+        return np.asarray(np.bincount(self.words, self._each(expected), minlength=self.width), np.float64)
+
+    def steps(self, expected: Floats, more: Floats) -> Floats:
+        """Return the steps of log-probabilities `(size,)` that give texts `more` `(width,)` of each word."""
+        each = self._each(expected) + _LEAST_RATE
+        part = each / np.bincount(self.words, each, minlength=self.width)[self.words]  # of a word in this spelling
+        owner = np.repeat(np.arange(len(self.starts)), np.diff([*self.starts.tolist(), len(self.tokens)]))
+        gained = np.bincount(self.tokens, (more[self.words] * part)[owner], minlength=len(expected))
+        usual = np.maximum(expected, _LEAST_RATE)
+        return np.asarray(np.clip(np.log(np.maximum(usual + gained, _FEWEST * usual) / usual), -2.0, 3.0))
+
+
+def _steps(more: More | None) -> OnWritten | None:
+    """Return a function that is called with the number of texts so far, and tells how many more they are."""
+    if more is None:
+        return None
+    before = 0
+
+    def told(done: int) -> None:
+        nonlocal before
+        more(done - before)
+        before = done
+
+    return told
