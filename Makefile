@@ -58,8 +58,9 @@ demo: $(STAMPS)/demo
 	$(BIN)/dptext demo
 	@echo "First: . $(BIN)/activate  (the environment that has dptext)"
 
+# one thread a worker: two workers fill two cores; the tests of test-all write to the disk
 test: $(STAMPS)/dev
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal  # one thread a worker: two workers fill two cores
+	OMP_NUM_THREADS=1 sh tests/in_memory.sh $(BIN)/python -m pytest -n auto --dist worksteal
 
 # the gateway on 127.0.0.1:8000 with models of built-in texts; each start prints new keys
 serve: $(STAMPS)/dev

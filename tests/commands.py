@@ -1,11 +1,12 @@
 """`dptext` in a process of its own for each command, forked from one that has imported the library.
 
-A command is what it is from a shell: its own process, streams, folder, environment and exit code. Only the imports,
-which cost most of a short command, are done once, and nothing is taken apart at the end, which would cost twice the
-command. Tests of starting and ending run a new interpreter.
+A command is what it is from a shell: its own process, streams, folder, environment and exit code. Only the imports and
+the reading of public weights, which cost most of a short command, are done once, and nothing is taken apart at the end,
+which would cost twice the command. Tests of starting and ending run a new interpreter.
 """
 
 import atexit
+import contextlib
 import functools
 import gc
 import importlib
@@ -34,6 +35,9 @@ LOADED = (
         "dptext.runs.verification",
     ),
     *("dptext.sampling.privunit", "dptext_lab.adept.published_noise", "dptext_gateway.keys", "dptext.utility.balance"),
+    *("sklearn.calibration", "sklearn.cluster", "sklearn.decomposition", "dp_accounting.pld.pld_privacy_accountant"),
+    *("dptext.cli.corpus", "dptext.cli.utility", "dptext.mechanisms.sentences.candidate_fit", "nupunkt"),
+    "dptext_lab.compare.report",
 )
 #: After so many seconds a command is ended, so that no test waits for ever.
 LONGEST = 120
@@ -123,10 +127,22 @@ def _server() -> subprocess.Popen[str]:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-        env=os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},  # a process that forks has one thread
+        env=os.environ
+        | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}  # as it forks
+        | {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"},  # weights in large pages add no time to a fork
     )
     atexit.register(server.communicate)
     return server
+
+
+def read_weights() -> None:
+    """Keeps the sentence encoder, where its weights are there, and the word vectors, which the library keeps itself."""
+    for name in ("files_digest", "_packaged"):
+        setattr(sentence_encoder, name, functools.cache(getattr(sentence_encoder, name)))
+    with contextlib.suppress(MissingExtraError):
+        sentence_encoder.load_sentence_encoder()
+    with contextlib.suppress(MissingExtraError):
+        load_glove()
 
 
 def _forked_for_a_command() -> bool:
@@ -159,6 +175,9 @@ if __name__ == "__main__":
 
     import kept_words
     from dptext.cli.app import app, main
+    from dptext.embeddings import sentence_encoder
+    from dptext.embeddings.vector_files import load_glove
+    from dptext.errors import MissingExtraError
     from dptext.registry import SPECS, SYNTHESES
 
     for name in LOADED:
@@ -179,6 +198,7 @@ if __name__ == "__main__":
     for group, names in below.items():
         for name in names:
             top.load(group).load(name)
+    read_weights()
     gc.freeze()
     if _forked_for_a_command():
         code = 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final
@@ -33,6 +34,7 @@ class Clean(Draws):
         return super().noisy(clean, noise)
 
 
+@functools.cache
 def fitted_summary(unit: str, relation: str, **more: Any) -> FittedSummary:
     """Settings with all blocks, unless `more` says otherwise, and their pool."""
     given: dict[str, Any] = {

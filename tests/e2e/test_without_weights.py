@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from commands import dptext
 from dptext.mechanisms.candidates.candidates import Candidates
 from dptext.runs.models import save_model
 from dptext.text.samples import sample_records
@@ -56,7 +57,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (found / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
     save_model(Candidates(4.0).fit(public=records[:40], seed=0), found / "notes.model")
     for name, relation in (("corpus", "add_or_remove_one"), ("texts", "replace_one")):
-        done = run(OPEN.format(name, relation), found)
+        done = dptext(*OPEN.format(name, relation).split(), cwd=found)
         assert done.returncode == 0, done.stderr
     return found
 
@@ -94,5 +95,5 @@ def test_one_line_says_what_to_install(line: str, folder: Path) -> None:
     assert done.stderr.endswith(LINE)
     assert done.stderr.count("Run:") == 1
     assert written(folder) == before
-    accounts = json.loads(run("budget show --ledger books.db --json", folder).stdout)
+    accounts = json.loads(dptext("budget", "show", "--ledger", "books.db", "--json", cwd=folder).stdout)
     assert [(each["account"], each["charges"]) for each in accounts] == [("corpus", 0), ("texts", 0)]

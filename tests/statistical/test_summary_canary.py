@@ -1,5 +1,6 @@
 """A canary in or out of the corpus of a summary: no block tells it better than is stated, nor a sum of two."""
 
+import functools
 import math
 from dataclasses import replace
 from typing import Any
@@ -28,10 +29,13 @@ def test_every_block_moves_within_what_is_stated(unit: str, relation: str) -> No
     layout = fitted.spec.layout(dim=8, width=len(fitted.public.lexicon or ()))
     noise, farthest = fitted.spec.noise(), dict.fromkeys(fitted.spec.blocks, 0.0)
     most = 0.0
+
+    @functools.cache
+    def total(*there: dp.Record) -> np.ndarray:
+        return clean(fitted, records_with(*there, stuffed=unit == "author"))
+
     for inside, outside in canaries(relation):
-        apart = clean(fitted, records_with(*inside, stuffed=unit == "author")) - clean(
-            fitted, records_with(*outside, stuffed=unit == "author")
-        )
+        apart = total(*inside) - total(*outside)
         most = max(most, float(np.linalg.norm(apart)))
         for block in layout.blocks:
             own = float(np.linalg.norm(apart[block.start : block.start + block.size]))
@@ -44,20 +48,17 @@ def test_every_block_moves_within_what_is_stated(unit: str, relation: str) -> No
     assert all(farthest[name] > 0 for name in ("counts", "points", "words", "topics"))
 
 
-def scores(fitted: FittedSummary, total: np.ndarray, move: np.ndarray, seeds: range) -> np.ndarray:
+def scores(fitted: FittedSummary, total: np.ndarray, move: np.ndarray, seed: int) -> np.ndarray:
     """What the noisy sums of many runs say of a canary that moves them so."""
-    noise = fitted.spec.noise()
-    noisy = np.array([total + noise.draw(total.size, seeded(seed)) for seed in seeds])
-    return np.asarray(noisy @ move / np.linalg.norm(move))
+    noise = fitted.spec.noise().draw(RUNS * total.size, seeded(seed)).reshape(RUNS, -1)
+    return np.asarray((total + noise) @ move / np.linalg.norm(move))
 
 
 def told_apart(fitted: FittedSummary, inside: list[dp.Record], outside: list[dp.Record]) -> tuple[float, float]:
     """mu by which the canary is told, and its standard error."""
     there, without = clean(fitted, inside), clean(fitted, outside)
     move = (there - without).astype(np.float64)
-    first, second = (
-        scores(fitted, total, move, range(i * RUNS, (i + 1) * RUNS)) for i, total in enumerate((there, without))
-    )
+    first, second = (scores(fitted, total, move, seed) for seed, total in enumerate((there, without)))
     mu = (first.mean() - second.mean()) / math.sqrt((first.var(ddof=1) + second.var(ddof=1)) / 2)
     return float(mu), math.sqrt(2 / RUNS + mu**2 / (4 * RUNS))
 

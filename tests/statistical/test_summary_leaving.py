@@ -42,9 +42,7 @@ def from_pool(summary: Summary, seed: int) -> Synthetic:
 
 
 def from_model(summary: Summary, seed: int) -> Synthetic:
-    writer = FromModel(
-        size=3, factor=1.0, tokens=6, drafts=2, matches=0, options=96, temperature=1.0, trusted=0.0, processes=1
-    )
+    writer = FromModel(size=3, tokens=6, drafts=2, matches=0, options=96, temperature=1.0, processes=1)
     return writer.write(summary, seeded(seed))
 
 

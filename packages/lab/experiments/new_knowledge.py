@@ -76,7 +76,7 @@ LABELLED = (
     "queue the second album of {name}", "are there tickets for {name} in may", "{name} live in concert please",
     "find the best song by {name}", "who is the singer of {name} and where do they play next summer",
 )  # fmt: skip
-BRIEF = ("--set", "drafts=8", "--set", "factor=1")  # of the writer: a quarter of the usual time
+BRIEF = ("--set", "drafts=8")  # of the writer: a quarter of the usual time
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,7 +49,9 @@ def corpus(folder: Path, n: int = 300) -> tuple[list[dict], Path]:
     return rows, folder
 
 
-@pytest.mark.slow_cases("topics", "votes", why="prototypes and words stay; others bring another kind of sum")
+@pytest.mark.slow_cases(
+    "prototypes", "topics", "votes", why="a summary stays, whose sums have the same counts and points, and words"
+)
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.kind)
 def test_the_same_corpus_leaves(spec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dptext.batch.corpora.TASK_RECORDS", 64)

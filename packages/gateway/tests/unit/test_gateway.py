@@ -25,7 +25,7 @@ from dptext.ledger.books import Ledger
 from dptext.runs.payment import Payment
 from dptext.runs.synthesized import Synthesized
 from dptext.runs.verification import verify
-from dptext_gateway import worker
+from dptext_gateway import guarding, worker
 from dptext_gateway.answers import Attempt, StoredAnswers
 from dptext_gateway.keys import SCOPES
 from dptext_gateway.store import ANSWERS, EVENTS, JOBS, KEYS, Event
@@ -772,7 +772,8 @@ def test_a_draw_that_a_kill_cut_is_not_left_in_the_spool(fresh: Served, monkeypa
     assert len(fresh.charges()) == 1
 
 
-def test_sizes_and_rates(tmp_path: Path) -> None:
+def test_sizes_and_rates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guarding, "QUIET_SECONDS", 0.2)
     with served(tmp_path, max_records=5, max_body=2_000, max_file=3_000, requests_a_minute=30) as gateway:
         many = [{"text": "a", "label": "travel"}] * 6
         assert told(gateway.privatize(many, "too-many-records"))["type"] == "urn:dptext:too-many"

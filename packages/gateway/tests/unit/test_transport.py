@@ -68,8 +68,9 @@ def kind(answer: httpx.Response) -> str:
     return answer.json()["type"].removeprefix("urn:dptext:")
 
 
-def test_who_has_no_key_holds_nothing(tmp_path: Path) -> None:
+def test_who_has_no_key_holds_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """200 connections that say nothing and 98 bodies that never end, where 100 connections are held at once."""
+    monkeypatch.setattr(guarding, "QUIET_SECONDS", 0.3)
     with reached(tmp_path, connections=100) as (gateway, url), ExitStack() as held:
         for _ in range(200):
             held.enter_context(opened(url))
@@ -452,6 +453,7 @@ def test_a_refused_body_is_not_read_for_ever(tmp_path: Path, monkeypatch: pytest
 
 def test_no_trace_of_bytes_that_are_no_chunks_or_of_a_stop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Bytes that are no chunk, in the middle of an answer; and requests that the end of the server cuts off."""
+    monkeypatch.setattr(guarding, "QUIET_SECONDS", 0.2)
     running = []
     real = server.server
     monkeypatch.setattr("gateways.server", lambda app: running.append(real(app)) or running[-1])
