@@ -177,15 +177,15 @@ def counted(title: str, unit: str = "", *, every: float = LINE_EVERY_SECONDS) ->
 
 
 def _lines(title: str, unit: str, every: float) -> Tell:
-    began = phase = time.monotonic()
+    began = phase = told = time.monotonic()
     last, before = began - max(0.0, every - FIRST_LINE_SECONDS), 0
 
     def tell(done: int, total: int | None, what: str = unit, /) -> None:
-        nonlocal last, phase, before
+        nonlocal last, phase, before, told
         now = time.monotonic()
-        if done < before or not done:  # a new count begins, or the first after what comes before it
-            phase = now
-        before = done
+        if done < before or not done:  # a new count begins: now, or with what was told before
+            phase = told if done else now
+        before, told = done, now
         if now - last >= every:
             last = now
             among = "" if total is None else f" of {total:,}"

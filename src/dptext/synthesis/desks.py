@@ -21,7 +21,7 @@ Result = TypeVar("Result")
 
 
 @dataclass(slots=True)
-class Written:
+class WritingProgress:
     """Tells how many texts are written, drafts among them."""
 
     whole: int
@@ -48,7 +48,7 @@ class Written:
 class Desk:
     """Writes in this process."""
 
-    def __init__(self, steered: Steered, progress: Written) -> None:
+    def __init__(self, steered: Steered, progress: WritingProgress) -> None:
         self._steered, self._progress = steered, progress
 
     def shifts(self, tasks: Iterable[tuple[int, int]]) -> Iterator[tuple[int, Shift]]:
@@ -65,7 +65,7 @@ class Desk:
 class Desks:
     """Writes in several processes. A fresh process has no private file open."""
 
-    def __init__(self, pool: ProcessPoolExecutor, count: Synchronized[int], progress: Written) -> None:
+    def __init__(self, pool: ProcessPoolExecutor, count: Synchronized[int], progress: WritingProgress) -> None:
         self._pool, self._count, self._progress = pool, count, progress
 
     def shifts(self, tasks: Iterable[tuple[int, int]]) -> Iterator[tuple[int, Shift]]:
@@ -90,7 +90,7 @@ class Desks:
 
 
 @contextmanager
-def desk(steering: WordTargets, processes: int, progress: Written) -> Iterator[Desk | Desks]:
+def desk(steering: WordTargets, processes: int, progress: WritingProgress) -> Iterator[Desk | Desks]:
     """Yield who writes: this process if `processes` is 1, else so many fresh ones, which end with the context."""
     if processes < 2:
         yield Desk(Steered.of(steering), progress)

@@ -20,7 +20,7 @@ from dptext.language.reading import SMOLLM2, load_language_model
 from dptext.sampling.discrete import uniform_below
 from dptext.sampling.randomness import Randomness
 from dptext.synthesis.blocks import POINTS, WORDS
-from dptext.synthesis.desks import Written, desk
+from dptext.synthesis.desks import WritingProgress, desk
 from dptext.synthesis.judging import labelled
 from dptext.synthesis.pool import apportioned, shuffled
 from dptext.synthesis.spec import MIX, Progress, Synthetic
@@ -94,7 +94,7 @@ class FromModel:
         """
         labels, whole = np.flatnonzero(numbers).tolist(), int(numbers.sum())
         drafted = len(labels) * self.drafts * (self.matches + 1)
-        progress, own, theirs = Written(drafted + whole, on_progress), _Likely(), _Likely()
+        progress, own, theirs = WritingProgress(drafted + whole, on_progress), _Likely(), _Likely()
         progress.begin()
         found: list[list[str]] = [[] for _ in numbers]
         processes = self.processes or os.cpu_count() or 1

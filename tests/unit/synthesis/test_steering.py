@@ -21,7 +21,7 @@ from dptext.language.writing import Shifted, options_of
 from dptext.sampling.randomness import secure, seeded
 from dptext.sampling.weights import softmax
 from dptext.synthesis.blocks import COUNTS, WORDS
-from dptext.synthesis.desks import Desks, Written
+from dptext.synthesis.desks import Desks, WritingProgress
 from dptext.synthesis.from_model import FromModel, _own_label
 from dptext.synthesis.judging import believed
 from dptext.synthesis.readings import Corpus
@@ -301,7 +301,7 @@ def test_what_several_processes_have_written_is_told_while_they_write() -> None:
             return super().submit(shift, *task)
 
     with Shifting(1) as pool:
-        writers = Desks(pool, count, Written(10, tell))  # type: ignore[arg-type]
+        writers = Desks(pool, count, WritingProgress(10, tell))  # type: ignore[arg-type]
         assert [*writers.shifts([(0, 7), (1, 8), (2, 9)])] == [(0, (0, 7)), (1, (1, 8)), (2, (2, 9))]
     assert told[0] == (4, 10)
     assert told[-1] == (10, 10)  # never more than all
