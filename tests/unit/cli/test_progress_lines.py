@@ -48,12 +48,12 @@ def test_what_comes_before_the_first_count_is_not_counted_in_an_estimate(
         passes(10)
         tell(50, 100, "drafts")
         passes(10)
-        tell(25, 100, "texts")  # a new count, of which nothing is known yet
+        tell(25, 100, "texts")  # a new count, since the last of the other
         passes(10)
         tell(75, 100, "texts")
     assert capsys.readouterr().err.splitlines() == [
         "fitting: 0 of 100 drafts, 30 s",
         "fitting: 50 of 100 drafts, 40 s, about 10 s more",
-        "fitting: 25 of 100 texts, 50 s",
-        "fitting: 75 of 100 texts, 60 s, about 3 s more",
+        "fitting: 25 of 100 texts, 50 s, about 30 s more",
+        "fitting: 75 of 100 texts, 60 s, about 7 s more",
     ]
