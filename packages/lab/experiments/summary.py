@@ -118,7 +118,7 @@ class Case:
 
     def wrote(self, summary: Path, writer: str, seed: int, *more: str) -> tuple[list[str], list[str], str]:
         """Write from a summary; return texts, labels and what is said."""
-        out = self.folder / f"{writer}.jsonl"
+        out = self.folder / f"written by {writer}.jsonl"
         size = ["--size", self.size] if writer == "builtin" else []
         said = dptext("write", summary, out, "--writer", writer, *size, *more, "--seed", seed, "--force")
         return (*got(out), said)
