@@ -230,7 +230,7 @@ class Case:
 
     def wrote(self, writer: str, seed: int) -> Texts:
         """Write from the last summary."""
-        out = self.folder / f"{writer}.jsonl"
+        out = self.folder / f"written by {writer}.jsonl"
         more = ["--size", self.size, *BRIEF] if writer == "builtin" else []
         print(dptext("write", self.last, out, "--writer", writer, *more, "--seed", seed, "--force")[:400])
         texts, labels = got(out)
