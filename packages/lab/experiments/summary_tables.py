@@ -83,16 +83,17 @@ def figure(rows: Rows, path: Path) -> None:
             panel.axhline(mean(rows, split, "original", "accuracy")[0], color="0.45", ls="-", label="original", lw=1)
             low = float(np.mean(list(public_only(rows, split).values())))
             panel.axhline(low, color="0.45", ls="--", label="public-only", lw=1)
-            for way, (colour, dashes) in zip(WAYS, LINES, strict=False):
+            for i, (way, (colour, dashes)) in enumerate(zip(WAYS, LINES, strict=False)):
                 found = [mean(rows, split, way, "accuracy", epsilon) for epsilon in EPSILONS]
                 if not any(math.isnan(value) for value, _ in found):
                     means, spreads = zip(*found, strict=True)
-                    panel.errorbar([0, 1], means, spreads, label=way, capsize=2, color=colour, ls=dashes)
+                    at = np.array([0.0, 1.0]) + 0.03 * (i - 1.5)  # so that intervals stand side by side
+                    panel.errorbar(at, means, spreads, label=way, capsize=2, color=colour, ls=dashes)
             panel.set_title(split, fontsize=9)
             panel.set_xticks([0, 1], ["1", "4"], fontsize=8)
             panel.set_xlabel("epsilon of the corpus", fontsize=8)
             panel.tick_params(axis="y", labelsize=8)
-        drawn.axes[-1].legend(fontsize=7, loc="best")
+        drawn.axes[-1].legend(fontsize=7, loc="center")
 
 
 def main() -> None:
