@@ -129,7 +129,7 @@ class Case:
         self.drafted(like, alone, seed)
         made: dict[str, Made] = {}
         if "builtin" in writers:
-            texts, labels, _ = self.wrote(alone, "builtin", seed, "--set", "matches=0")
+            texts, labels, _ = self.wrote(alone, "builtin", seed, "--set", "steered=false")
             made["as written"] = texts, labels
             found, names = read_summary(alone)[0], list(self.split.names)
             space = found.public.pool.space
@@ -179,8 +179,8 @@ class Case:
             "seconds": round(time.time() - began),
         }  # fmt: skip
 
-    def rows(self, epsilons: list[float], seeds: list[int], writers: list[str]) -> Iterator[Row]:
-        """Measure everything, row by row."""
+    def rows(self, epsilons: list[float], seeds: list[int], writers: list[str], *, alone: bool) -> Iterator[Row]:
+        """Measure everything, or what public text gives `alone`, row by row."""
         rng, now = random.Random(SEED), time.time()  # noqa: S311
         texts = [json.loads(line)["text"] for line in self.pool.read_text().splitlines()]
         real = [row["text"] for row in self.private], [row["label"] for row in self.private]
@@ -192,6 +192,8 @@ class Case:
                 print(self.summarized(epsilon, summary, seed))
                 if epsilon == epsilons[0]:
                     yield from self.public_only(summary, seed, writers)
+                if alone:
+                    break
                 yield self.read(summary, epsilon, seed)
                 both: Made = ([], [])
                 for writer in writers:
@@ -212,6 +214,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--size", type=int, default=2_000)
     parser.add_argument("--writers", nargs="+", default=["builtin", "pool"])
+    parser.add_argument("--public-only", action="store_true", help="Measure the rows that read nothing private alone.")
     parser.add_argument("--set", dest="more", nargs="*", default=[], help="More settings of the summary, KEY=VALUE.")
     given = parser.parse_args()
     more = [part for each in given.more for part in ("--set", each)]
@@ -219,7 +222,8 @@ def main() -> None:
         writer: Any = None
         for name in given.splits or SPLITS:
             with TemporaryDirectory() as folder:
-                for row in Case(name, Path(folder), given.size, more).rows(given.epsilons, given.seeds, given.writers):
+                case = Case(name, Path(folder), given.size, more)
+                for row in case.rows(given.epsilons, given.seeds, given.writers, alone=given.public_only):
                     writer = writer or csv.DictWriter(file, row)
                     if file.tell() == 0:
                         writer.writeheader()

@@ -46,6 +46,7 @@ class FromModel:
         options: number of tokens among which one is chosen.
         drafts: number of texts for each label that show how often the model writes each word.
         matches: number of times that drafts are written anew to match the noisy numbers.
+        steered: whether the noisy numbers of words steer the model; without, only the numbers of texts follow them.
         processes: number of processes that write; 0 takes one for each processor.
     """
 
@@ -56,6 +57,7 @@ class FromModel:
     options: int = 512
     drafts: int = 32
     matches: int = 3
+    steered: bool = True
     processes: int = 0
 
     def __post_init__(self) -> None:
@@ -93,7 +95,7 @@ class FromModel:
         The second value says by how many nats a token of theirs is less likely to the model than one of its own drafts.
         """
         labels, whole = np.flatnonzero(numbers).tolist(), int(numbers.sum())
-        drafted = len(labels) * self.drafts * (self.matches + 1)
+        drafted = len(labels) * self.drafts * (self.matches + 1 if self.steered else 1)
         progress, own, theirs = WritingProgress(drafted + whole, on_progress), _Likely(), _Likely()
         progress.begin()
         found: list[list[str]] = [[] for _ in numbers]
@@ -166,7 +168,7 @@ def _said(
     few = [(name, n, len(own)) for name, n, own in named if len(own) < n]
     if sum(n - made for _, n, made in few) > MIX / 2 * size:
         each = "; ".join(f"{name}: {n:,} wanted, {made:,} written" for name, n, made in few)
-        yield f"The released mix of labels is not the noisy one: too few different texts were written for it. {each}."
+        yield f"The released mix of labels is not the wanted one: too few different texts were written for it. {each}."
     if (agreed := _own_label(summary, kept)) is not None:
         yield f"The noisy class means read {agreed:.0%} of the texts as the label that they were written for."
     public = {_plain(text) for text in summary.public.pool.texts}

@@ -100,6 +100,8 @@ class Steered:
         """
         by, set_, shift, source = self.by, self.by.settings, np.zeros(self.writer.model.size), seeded(seed)
         first = self.writer.shifted(label, set_.drafts, shift, source, _steps(more))
+        if not set_.steered:
+            return shift, first.likely, first.drawn
         expected, marked = first.expected, self._marked(first.texts)
         now = np.maximum(self.spelled.rates(expected) * marked, _LEAST_RATE)
         wanted = believed(by.numbers[label], float(by.units[label]), now, by.deviation)
