@@ -70,8 +70,9 @@ def synthesize(
 
     Args:
         private: texts, rows, records, a data frame, a Dataset, or the path of a file, which may have no records.
-        public: the pool, of which texts leave; its labels are ignored.
-        kind: kind of the synthesis: "prototypes" (needs labels), "votes", or "topics" (a report alone).
+        public: the pool, of which texts leave. Its labels are ignored, but for those of the examples of `steering`.
+        kind: kind of the synthesis: "prototypes" (needs labels), "votes", "topics" (a report alone), "steering" (new
+            texts by a language model), or "summary" (noisy numbers alone).
         text: column of the texts.
         label: column of the labels, if the settings have labels.
         author: column of the authors, needed for unit="author".

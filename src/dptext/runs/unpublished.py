@@ -2,8 +2,8 @@
 
 The folder lies beside the output; its owner alone can read it. It has the charge key before anything is charged, and
 what was drawn before the charge is settled: the summary, of a synthesis that measures one and then writes from it, or
-else the whole files. Then the files are published, and the folder is deleted. Nothing is ever drawn again once the
-folder has what was drawn.
+else the whole files. Then the files are published, and the folder is deleted. Nothing is drawn again once the state
+names what was drawn. A run that is killed before reads and draws again, and what it had drawn is overwritten unseen.
 """
 
 from __future__ import annotations

@@ -95,7 +95,7 @@ class FromPool:
         rows, label = list[Integers](), list[Integers]()
         for topic, numbers in enumerate(wanted.T):
             own = np.flatnonzero(of_pool == topic)
-            given = np.repeat(np.arange(len(numbers)), numbers)[: len(own)]
+            given = np.repeat(np.arange(len(numbers)), apportioned(numbers + 1e-9, min(int(numbers.sum()), len(own))))
             rows.append(own[shuffled(len(own), source)[: len(given)]])
             label.append(given)
         picked, named = np.concatenate(rows), np.concatenate(label)

@@ -141,7 +141,7 @@ def shortage(labels: Sequence[str], sizes: Floats, about: Floats, leaving: Integ
     if not others and leave == most:
         return None
     lacking = shares - about / most
-    order = [int(c) for c in np.argsort(-lacking, kind="stable") if lacking[c] > 0]
+    order = [int(c) for i, c in enumerate(np.argsort(-lacking, kind="stable")) if lacking[c] > 0 or not i]
     named = tuple((labels[c], float(shares[c]), float(about[c] / about.sum())) for c in order)
     return Shortage(named, leave, most, tuple(labels[c] for c in others))
 

@@ -189,7 +189,7 @@ class Topics:
     @property
     def shown(self) -> tuple[str, ...]:
         """The labels as sentences and the page show them: with their meanings, if these differ from the labels."""
-        names = self.names or self.labels
+        names = self.names if self.names and self.labels else self.labels  # without labels the name is of all texts
         both = zip(self.labels, names, strict=True)
         return tuple(label if name == label else f"{label} ({name})" for label, name in both)
 

@@ -29,7 +29,7 @@ NoisyRelation = Literal["add_or_remove_one", "replace_one"]
 MIX: Final = 0.1
 
 
-#: Called with the number of texts written so far, and of all texts.
+#: Called with the number of texts written so far, and of all texts, drafts among both.
 Progress = Callable[[int, int], None]
 
 
@@ -206,8 +206,8 @@ class SynthesisSpec(CorpusSpec):
     """Settings that all syntheses share: those of `CorpusSpec`, and the size.
 
     Attributes:
-        size: number of synthetic texts. 0 means 90% of the pool. `prototypes` returns fewer, and says so in the report,
-            if the pool has too few texts of a label for the noisy mix of labels.
+        size: number of synthetic texts. 0 means 90% of the pool. `prototypes` then returns fewer, down to a quarter of
+            that, and says so in the report, if the pool has too few texts of a label for the noisy mix of labels.
     """
 
     size: int = 0

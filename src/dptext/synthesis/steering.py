@@ -61,7 +61,7 @@ class Steering(WritingSpec):
         """The settings of the summary that is measured."""
         return SummarySpec(
             labels=self.labels, epsilon=self.epsilon, delta=self.delta, unit=self.unit, relation=self.relation,
-            about=self.about, encoder=self.encoder, words=self.words, names=self.names if self.labels else (),
+            about=self.about, encoder=self.encoder, words=self.words, names=self.names,
             marks=self.marks, vocabulary=self.vocabulary, model=self.model, drafts=self.drafts, tokens=self.tokens,
             examples=self.examples, count_share=self.count_share, points=False,
         )  # fmt: skip
