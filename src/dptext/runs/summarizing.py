@@ -264,8 +264,8 @@ def add(first: str | PathLike[str], *others: str | PathLike[str], disjoint: bool
     `disjoint` says that nobody is in two of the corpora. Each person then keeps the guarantee of their own summary.
     Otherwise the guarantees add up.
 
-    ConfigError: they measure other things, have other units, or hold a common release. DataError: a summary or its
-    certificate does not hold.
+    ConfigError: they measure other things, have other units or records, or hold a common release. DataError: a summary
+    or its certificate does not hold.
     """
     if not others:
         raise ConfigError("Expected at least two summaries to add, found one.")
@@ -276,10 +276,13 @@ def add(first: str | PathLike[str], *others: str | PathLike[str], disjoint: bool
         certificates.append(other)
         digests.append(digest)
         whole = whole.plus(more, disjoint=disjoint)
+    if len(records := {each.record for each in certificates}) > 1:
+        found = " and ".join(sorted(each or "row" for each in records))
+        raise ConfigError(f"Expected summaries of the same records, found {found}: their units are not the same.")
     fitted, data, report = FittedSummary(whole.spec, whole.public), whole.to_bytes(), whole.report
     source = secure() if all(each.randomness == "secure" for each in certificates) else seeded(0)
     read = [name for name in READING if any(name in each.reading for each in certificates)]
-    statement = stated(fitted, randomness=source, reading=read)
+    statement = stated(fitted, randomness=source, reading=read, record=certificate.record or None)
     named = statement.certificate(IN_MEMORY, hashlib.sha256(data).hexdigest(), 0, charged=None, fields={})
     named = replace(named, derived={"added": [*digests]})
     inputs = tuple(Path(each) for path in (first, *others) for each in (path, certificate_path(Path(path))))

@@ -228,3 +228,19 @@ def test_a_sum_says_how_texts_were_read(tmp_path: Path, summary: Synthesized) ->
     )  # fmt: skip
     replace(other, certificate=replace(other.certificate, reading=("strip_html",))).write(tmp_path / "b.summary")
     assert summarizing.add(tmp_path / "a.summary", tmp_path / "b.summary").certificate.reading == ("strip_html",)
+
+
+def test_a_sum_states_its_records_and_summaries_of_other_records_are_refused(
+    summary: Synthesized, tmp_path: Path
+) -> None:
+    """A whole file is another unit than a line."""
+    shifted = replace(summary.summary, known={
+        name: replace(known, numbers=known.numbers + 1.0) for name, known in summary.summary.known.items()
+    })  # fmt: skip
+    for name, record, whole in (("a", "file", summary.summary), ("b", "file", shifted), ("c", "line", shifted)):
+        data = whole.to_bytes()
+        own = replace(summary.certificate, record=record, sha256=hashlib.sha256(data).hexdigest())
+        replace(summary, data=data, certificate=own).write(tmp_path / f"{name}.summary")
+    assert summarizing.add(tmp_path / "a.summary", tmp_path / "b.summary").certificate.record == "file"
+    with pytest.raises(ConfigError, match="found file and line"):
+        summarizing.add(tmp_path / "a.summary", tmp_path / "c.summary")
