@@ -11,7 +11,7 @@ follow the seed. Cases:
 - *SNIPS, pool of ATIS* and *ATIS, pool of SNIPS* (those of `language.py`): words that private texts have and public
   text (pool and drafts) lacks, by the number of private texts with the word. Rows say how many of them the word list
   has (*listed*), the summary reports (*reported*), and the written texts have (*pool*, *builtin*). *public-only* is
-  what the same model writes where the numbers are those of its own drafts.
+  what the same model writes if nothing steers it.
 - *facts*: 48 invented facts are planted in 3,500 documents, the others of which are real requests. Each fact gives a
   name one property of four, and k documents state it, k in 1, 5, 20, 65, 200. The name is an invented spelling or an
   ordinary word that the private texts and the pool have nowhere else. The property is stated *in the text* (books, all
@@ -228,21 +228,21 @@ class Case:
         found, _, _ = read_summary(out)
         return found
 
-    def wrote(self, writer: str, seed: int) -> Texts:
+    def wrote(self, writer: str, seed: int, *options: str) -> Texts:
         """Write from the last summary."""
         out = self.folder / f"written by {writer}.jsonl"
-        more = ["--size", self.size, *BRIEF] if writer == "builtin" else []
+        more = ["--size", self.size, *BRIEF, *options] if writer == "builtin" else []
         print(dptext("write", self.last, out, "--writer", writer, *more, "--seed", seed, "--force")[:400])
         texts, labels = got(out)
         print(*(f"    {label}: {text}" for text, label in list(zip(texts, labels, strict=True))[:12]), sep="\n")
         return texts, labels
 
     def alone(self, summary: Summary) -> Texts:
-        """Return what the model writes where the numbers are those of its own drafts, which are public."""
+        """Return what the model writes unsteered; the numbers of texts are those of its own drafts, which are public."""
         drafts = zip(summary.spec.labels, summary.public.drafts, strict=True)
         before, rows = self.last, [{"text": text, "label": label} for label, own in drafts for text in own]
         self.summarized(rows, 1000, 0, "drafts")
-        texts = self.wrote("builtin", 0)
+        texts = self.wrote("builtin", 0, "--set", "steered=false")
         self.last = before
         return texts
 
