@@ -238,7 +238,7 @@ class Case:
         return texts, labels
 
     def alone(self, summary: Summary) -> Texts:
-        """Return what the model writes unsteered; the numbers of texts are those of its own drafts, which are public."""
+        """Return what the model writes unsteered; numbers of texts are those of its own public drafts."""
         drafts = zip(summary.spec.labels, summary.public.drafts, strict=True)
         before, rows = self.last, [{"text": text, "label": label} for label, own in drafts for text in own]
         self.summarized(rows, 1000, 0, "drafts")
