@@ -16,7 +16,7 @@ import numpy as np
 
 from dptext import _validate
 from dptext.errors import ConfigError
-from dptext.language.reading import SMOLLM2, load_language_model
+from dptext.language.reading import load_language_model
 from dptext.sampling.discrete import uniform_below
 from dptext.sampling.randomness import Randomness
 from dptext.synthesis.blocks import POINTS, WORDS
@@ -25,7 +25,7 @@ from dptext.synthesis.judging import labelled
 from dptext.synthesis.pool import apportioned, shuffled
 from dptext.synthesis.spec import MIX, Progress, Synthetic
 from dptext.synthesis.summary import Summary
-from dptext.synthesis.word_shifts import WordTargets
+from dptext.synthesis.word_shifts import HowSteered, WordTargets
 from dptext.types import Integers
 
 _ROUNDS: Final = 3  # most rounds of writing, as texts can be repeats or not readable
@@ -35,36 +35,21 @@ _PARALLEL: Final = 512  # texts from which on several processes write
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FromModel:
-    """Settings of the writer `builtin`.
+class FromModel(HowSteered):
+    """Settings of the writer `builtin`, besides those of `HowSteered`.
 
     Attributes:
         size: number of texts.
-        model: a language model, as `dptext.language.reading.load_language_model` takes it.
-        tokens: largest number of tokens of a text; 0 takes that of the drafts.
-        temperature: temperature of all choices of tokens.
-        options: number of tokens among which one is chosen.
-        drafts: number of texts for each label that show how often the model writes each word.
-        matches: number of times that drafts are written anew to match the noisy numbers.
-        steered: whether the noisy numbers of words steer the model; without, only the numbers of texts follow them.
         processes: number of processes that write; 0 takes one for each processor.
     """
 
     size: int = 1_000
-    model: str = SMOLLM2
-    tokens: int = 0
-    temperature: float = 0.7
-    options: int = 512
-    drafts: int = 32
-    matches: int = 3
-    steered: bool = True
     processes: int = 0
 
     def __post_init__(self) -> None:
-        _validate.count(size=self.size, drafts=self.drafts)
-        _validate.not_negative(matches=self.matches, tokens=self.tokens, processes=self.processes)
-        _validate.positive(temperature=self.temperature)
-        _validate.within(2, 4096, options=self.options)
+        HowSteered.__post_init__(self)
+        _validate.count(size=self.size)
+        _validate.not_negative(processes=self.processes)
 
     @property
     def weights(self) -> str:

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 
-from dptext.language.reading import LanguageModel, load_language_model
+from dptext import _validate
+from dptext.language.reading import SMOLLM2, LanguageModel, load_language_model
 from dptext.language.writing import OnWritten
 from dptext.sampling.randomness import seeded
 from dptext.synthesis.blocks import WORDS
@@ -21,9 +22,6 @@ from dptext.synthesis.summary import Summary
 from dptext.synthesis.writer import Writer
 from dptext.text.records import Record
 from dptext.types import Floats, Integers
-
-if TYPE_CHECKING:
-    from dptext.synthesis.from_model import FromModel
 
 _LEAST_RATE: Final = 1e-6
 _USUAL: Final = 2.0  # pseudo-count: as if this many more drafts had each word, as a mark
@@ -38,11 +36,40 @@ Shift: TypeAlias = tuple[Floats, float, int]
 Texts: TypeAlias = tuple[list[str], float, int]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HowSteered:
+    """Settings of a language model that noisy numbers of words steer.
+
+    Attributes:
+        model: a language model, as `dptext.language.reading.load_language_model` takes it.
+        tokens: largest number of tokens of a text; 0 takes that of the drafts.
+        temperature: temperature of all choices of tokens.
+        options: number of tokens among which one is chosen.
+        drafts: number of texts for each label that show how often the model writes each word.
+        matches: number of times that drafts are written anew to match the noisy numbers.
+        steered: whether the noisy numbers of words steer the model; without, only the numbers of texts follow them.
+    """
+
+    model: str = SMOLLM2
+    tokens: int = 0
+    temperature: float = 0.7
+    options: int = 512
+    drafts: int = 32
+    matches: int = 3
+    steered: bool = True
+
+    def __post_init__(self) -> None:
+        _validate.count(drafts=self.drafts)
+        _validate.not_negative(matches=self.matches, tokens=self.tokens)
+        _validate.positive(temperature=self.temperature)
+        _validate.within(2, 4096, options=self.options)
+
+
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class WordTargets:
     """What steers the model: noisy numbers and public text. It holds no open file, and can be sent to a process."""
 
-    settings: FromModel
+    settings: HowSteered
     names: tuple[str, ...]
     labels: tuple[str, ...]
     examples: tuple[tuple[str, str | None], ...]
@@ -53,7 +80,7 @@ class WordTargets:
     tokens: int
 
     @classmethod
-    def of(cls, summary: Summary, settings: FromModel) -> WordTargets:
+    def of(cls, summary: Summary, settings: HowSteered) -> WordTargets:
         """Return what steers the writer of this summary."""
         spec, public, counts, words = summary.spec, summary.public, summary.counts, summary.known[WORDS]
         assert public.lexicon is not None  # noqa: S101 (words were measured)
