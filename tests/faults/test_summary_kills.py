@@ -233,8 +233,8 @@ def test_an_error_in_writing_keeps_what_was_drawn_also_if_nobody_pays(folder: Pa
 def test_the_model_writes_from_the_summary_that_was_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """As prototypes does: a writer that fails is called again with the summary, and nothing is drawn."""
     pytest.importorskip("numba")
-    for module in ("summary", "steering", "from_model"):
-        monkeypatch.setattr(f"dptext.synthesis.{module}.load_language_model", lambda _: tiny_language.model())
+    for module in tiny_language.LOADING:
+        monkeypatch.setattr(f"{module}.load_language_model", lambda _: tiny_language.model())
     spec = dp.Steering(
         labels=("travel", "money"), about=60, tokens=8, size=6, options=40, examples=0, marks=3, vocabulary=30,
         drafts=4, matches=1, encoder="glove", words=0, epsilon=8.0,
