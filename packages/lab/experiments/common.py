@@ -5,11 +5,12 @@ A script of a folder below finds this module after `sys.path.append(str(Path(__f
 
 from __future__ import annotations
 
+import csv
 import gzip
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import Any
@@ -46,6 +47,19 @@ def utterances(corpus: str) -> list[Record]:
     for record in read_records(corpus_file(corpus), Fields(text="text", label="label")):
         distinct.setdefault(record.text, record)
     return list(distinct.values())
+
+
+def append_rows(path: Path, rows: Iterable[dict[str, Any]]) -> None:
+    """Append rows to a CSV, and print them, as soon as each is measured."""
+    with path.open("a", newline="", encoding="utf-8") as file:
+        writer: csv.DictWriter[str] | None = None
+        for row in rows:
+            writer = writer or csv.DictWriter(file, list(row))
+            if file.tell() == 0:
+                writer.writeheader()
+            writer.writerow(row)
+            file.flush()
+            print(row, flush=True)
 
 
 def write_json(path: Path, found: Any) -> None:

@@ -16,7 +16,6 @@ document, delta 1e-5. Rows beside the synthesis:
 from __future__ import annotations
 
 import argparse
-import csv
 import random
 import time
 from collections.abc import Callable
@@ -25,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from common import append_rows
 from sklearn.metrics import f1_score
 from sklearn.svm import LinearSVC
 from synthesis_splits import ATIS, SNIPS, cut, read
@@ -191,16 +191,8 @@ def main() -> None:
     parser.add_argument("--size", type=int, default=700)
     parser.add_argument("--ways", nargs="+", default=["prototypes", "votes", "steering", "prediction", "evolution"])
     given = parser.parse_args()
-    with given.out.open("a", newline="", encoding="utf-8") as file:
-        writer: Any = None
-        for name in given.splits or SPLITS:
-            for row in measured(name, given.epsilons, given.seeds, given.size, given.ways):
-                writer = writer or csv.DictWriter(file, row)
-                if file.tell() == 0:
-                    writer.writeheader()
-                writer.writerow(row)
-                file.flush()
-                print(row, flush=True)
+    for name in given.splits or SPLITS:
+        append_rows(given.out, measured(name, given.epsilons, given.seeds, given.size, given.ways))
 
 
 if __name__ == "__main__":

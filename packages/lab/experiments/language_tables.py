@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import csv
 import math
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from synthesis_tables import Rows, mean
@@ -50,19 +51,20 @@ def table(rows: Rows) -> str:
     return "\n".join(lines)
 
 
-def figure(rows: Rows, path: Path) -> None:
-    """Accuracy by epsilon, a panel a split, between public-only and original."""
+def figure(rows: Rows, path: Path, ways: Sequence[str] = WAYS, least: Callable[[Rows, str], float] = low) -> None:
+    """Accuracy of `ways` by epsilon, a panel a split, between public-only, which is `least`, and original."""
     splits = list(dict.fromkeys(row["split"] for row in rows))
     with drawing(Target(path, force=True, private=False), title="A classifier taught by what leaves") as drawn:
         drawn.set_size_inches(10, 3.2)
         for panel, split in zip(drawn.subplots(1, len(splits), squeeze=False).ravel(), splits, strict=True):
             panel.axhline(mean(rows, split, "original", "accuracy")[0], color="0.45", ls="-", label="original", lw=1)
-            panel.axhline(low(rows, split), color="0.45", ls="--", label="public-only", lw=1)
-            for way, (colour, dashes) in zip(WAYS, LINES, strict=False):
+            panel.axhline(least(rows, split), color="0.45", ls="--", label="public-only", lw=1)
+            for i, (way, (colour, dashes)) in enumerate(zip(ways, LINES, strict=False)):
                 found = [mean(rows, split, way, "accuracy", epsilon) for epsilon in EPSILONS]
                 if not math.isnan(found[0][0]):
                     means, spreads = zip(*found, strict=True)
-                    panel.errorbar([0, 1], means, spreads, label=way, capsize=2, color=colour, ls=dashes)
+                    at = [x + 0.03 * (i - (len(ways) - 1) / 2) for x in (0, 1)]  # intervals stand side by side
+                    panel.errorbar(at, means, spreads, label=way, capsize=2, color=colour, ls=dashes)
             panel.set_title(split, fontsize=9)
             panel.set_xticks([0, 1], ["1", "4"], fontsize=8)
             panel.set_xlabel("epsilon of the corpus", fontsize=8)

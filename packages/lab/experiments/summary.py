@@ -19,7 +19,6 @@ rules were fixed on the split "public", which no private text enters. Rows:
 from __future__ import annotations
 
 import argparse
-import csv
 import json
 import random
 import subprocess
@@ -31,6 +30,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+from common import append_rows
 from language import KNOWN, SEED, SPLITS, Split, taught
 from sklearn.metrics import f1_score
 from synthesis_splits import SNIPS, cut, read
@@ -218,18 +218,14 @@ def main() -> None:
     parser.add_argument("--set", dest="more", nargs="*", default=[], help="More settings of the summary, KEY=VALUE.")
     given = parser.parse_args()
     more = [part for each in given.more for part in ("--set", each)]
-    with given.out.open("a", newline="", encoding="utf-8") as file:
-        writer: Any = None
+
+    def every() -> Iterator[Row]:
         for name in given.splits or SPLITS:
             with TemporaryDirectory() as folder:
                 case = Case(name, Path(folder), given.size, more)
-                for row in case.rows(given.epsilons, given.seeds, given.writers, alone=given.public_only):
-                    writer = writer or csv.DictWriter(file, row)
-                    if file.tell() == 0:
-                        writer.writeheader()
-                    writer.writerow(row)
-                    file.flush()
-                    print(row, flush=True)
+                yield from case.rows(given.epsilons, given.seeds, given.writers, alone=given.public_only)
+
+    append_rows(given.out, every())
 
 
 if __name__ == "__main__":

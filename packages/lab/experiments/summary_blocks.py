@@ -22,6 +22,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from common import append_rows
 from summary import DELTA, dptext, got, put
 from synthesis import SEED, Judge, as_records
 from synthesis_splits import SPLITS
@@ -98,17 +99,13 @@ def main() -> None:
         with given.out.open(newline="", encoding="utf-8") as file:
             print(tables(list(csv.DictReader(file))))
         return
-    with given.out.open("a", newline="", encoding="utf-8") as file:
-        writer: Any = None
+
+    def every() -> Iterator[Row]:
         for name in given.splits or ("20 Newsgroups", "OHSUMED"):
             with TemporaryDirectory() as folder:
-                for row in measured(name, given.epsilons, given.seeds, Path(folder)):
-                    writer = writer or csv.DictWriter(file, row)
-                    if file.tell() == 0:
-                        writer.writeheader()
-                    writer.writerow(row)
-                    file.flush()
-                    print(row, flush=True)
+                yield from measured(name, given.epsilons, given.seeds, Path(folder))
+
+    append_rows(given.out, every())
 
 
 if __name__ == "__main__":

@@ -11,14 +11,11 @@ import math
 from pathlib import Path
 
 import numpy as np
+from language_tables import figure
 from scipy.stats import t as student_t
 from synthesis_tables import Rows, mean
 
-from dptext.text.files import Target
-from dptext_lab.figures import LINES, drawing
-
 WAYS = ("builtin", "pool", "both", "summary reads")
-EPSILONS = (1.0, 4.0)
 
 
 def of(rows: Rows, split: str, name: str, epsilon: float | None = None) -> dict[int, float]:
@@ -74,26 +71,9 @@ def table(rows: Rows) -> str:
     return "\n".join(lines)
 
 
-def figure(rows: Rows, path: Path) -> None:
-    """Accuracy by epsilon, a panel a split, between public-only and original."""
-    splits = list(dict.fromkeys(row["split"] for row in rows))
-    with drawing(Target(path, force=True, private=False), title="A classifier taught by what leaves") as drawn:
-        drawn.set_size_inches(10, 3.2)
-        for panel, split in zip(drawn.subplots(1, len(splits), squeeze=False).ravel(), splits, strict=True):
-            panel.axhline(mean(rows, split, "original", "accuracy")[0], color="0.45", ls="-", label="original", lw=1)
-            low = float(np.mean(list(public_only(rows, split).values())))
-            panel.axhline(low, color="0.45", ls="--", label="public-only", lw=1)
-            for i, (way, (colour, dashes)) in enumerate(zip(WAYS, LINES, strict=False)):
-                found = [mean(rows, split, way, "accuracy", epsilon) for epsilon in EPSILONS]
-                if not any(math.isnan(value) for value, _ in found):
-                    means, spreads = zip(*found, strict=True)
-                    at = np.array([0.0, 1.0]) + 0.03 * (i - 1.5)  # so that intervals stand side by side
-                    panel.errorbar(at, means, spreads, label=way, capsize=2, color=colour, ls=dashes)
-            panel.set_title(split, fontsize=9)
-            panel.set_xticks([0, 1], ["1", "4"], fontsize=8)
-            panel.set_xlabel("epsilon of the corpus", fontsize=8)
-            panel.tick_params(axis="y", labelsize=8)
-        drawn.axes[-1].legend(fontsize=7, loc="center")
+def low(rows: Rows, split: str) -> float:
+    """The mean over seeds of the best row that reads nothing private."""
+    return float(np.mean(list(public_only(rows, split).values())))
 
 
 def main() -> None:
@@ -108,7 +88,7 @@ def main() -> None:
             rows += [{**row, "epsilon": row["epsilon"] or "nan"} for row in csv.DictReader(file)]
     print(table(rows))
     if given.figure:
-        figure(rows, given.figure)
+        figure(rows, given.figure, WAYS, low)
 
 
 if __name__ == "__main__":
