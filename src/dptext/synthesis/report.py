@@ -386,8 +386,10 @@ def _words(labels: Sequence[str], found: LabelWords, unit: str) -> str:
     for label, own in zip(labels, found.words, strict=True):
         shown = ", ".join(f"{escape(word)} {found.shown(n)}" for word, n, _ in own) or "none beyond the noise"
         lines.append(f"<tr><th scope='row'>{escape(label)}</th><td>{shown}</td></tr>")
-    each = f"Numbers: {unit} for which the word counts, each with its interval at 95%."
-    note = f"<p>{each} Only a few words of a text count.</p>"
+    each = f"Numbers: {unit} for which the word counts, and the 95% interval of each number by itself."
+    note = (
+        f"<p>{each} The largest numbers are shown, and these are often too large. Only a few words of a text count.</p>"
+    )
     return f"<table class='words'><caption>{title}</caption>{''.join(lines)}</tbody></table>{note}"
 
 
