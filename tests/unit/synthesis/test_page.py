@@ -98,7 +98,7 @@ def test_words_stand_by_label_those_first_that_exceed_public_text_most() -> None
     assert heads(table, "row") == ["<health>", "money"]
     both = ["<b>dose 400 (380 to 420), pill 90 (70 to 110)", "none beyond the noise"]
     assert [td.text for td in table.iter("td")] == both
-    assert any("of each number by itself. The largest are shown" in (p.text or "") for p in shown.iter("p"))
+    assert any("of each number by itself. The largest numbers are shown" in (p.text or "") for p in shown.iter("p"))
     data = report.to_dict()["words"]["by_label"]["<health>"]  # type: ignore[index, call-overload]
     assert [each["word"] for each in data] == ["<b>dose", "pill"]  # type: ignore[index, call-overload, union-attr]
     assert data[1]["interval"] == [round(90 - 10 * NORMAL, 3), round(90 + 10 * NORMAL, 3)]  # type: ignore[index, call-overload]
