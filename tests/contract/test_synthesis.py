@@ -21,7 +21,7 @@ import tiny_language
 from dptext.errors import ConfigError, PrivacyError
 from dptext.registry import SYNTHESES
 from dptext.sampling.randomness import Randomness
-from dptext.synthesis.blocks import WORDS
+from dptext.synthesis.blocks import COUNTS, POINTS, TOPICS, UNLIKE, WORDS, SumLayout
 from dptext.synthesis.lexicon import Lexicon, fit_lexicon
 from dptext.synthesis.prototypes import Prototypes
 from dptext.synthesis.readings import Corpus, units_of
@@ -318,6 +318,38 @@ def test_replace_one_charged_as_add_or_remove_is_caught(monkeypatch: pytest.Monk
         check_synthesis(spec.fit(public=POOL), checks=["noise"])
 
 
+def quieter(block: str, factor: float) -> Callable[[Noise, int, Randomness], np.ndarray]:
+    """Noise that one block of a summary has less of."""
+    drawn = Noise.draw
+
+    def draw(self: Noise, size: int, source: Randomness) -> np.ndarray:
+        noise, layout = drawn(self, size, source), SUMMARY.layout(dim=8, width=60)
+        if size == layout.cells:
+            (own,) = (each for each in layout.blocks if each.name == block)
+            noise[own.start : own.start + own.size] = np.rint(factor * noise[own.start : own.start + own.size])
+        return noise
+
+    return draw
+
+
+@pytest.mark.parametrize("factor", [0, 0.25])
+@pytest.mark.parametrize("block", [COUNTS, POINTS, TOPICS, WORDS])
+def test_a_block_that_is_left_out_of_the_noise_is_caught(
+    block: str, factor: float, monkeypatch: pytest.MonkeyPatch, fitted: dict[str, Fitted]
+) -> None:
+    monkeypatch.setattr(Noise, "draw", quieter(block, factor))
+    with pytest.raises(ContractError, match=r"every part of a sum has as much noise|one Gaussian's worth"):
+        check_synthesis(fitted[repr(SUMMARY)], checks=["noise"])
+
+
+def test_the_one_number_of_texts_unlike_the_pool_without_noise_is_caught(
+    monkeypatch: pytest.MonkeyPatch, fitted: dict[str, Fitted]
+) -> None:
+    monkeypatch.setattr(Noise, "draw", quieter(UNLIKE, 0))
+    with pytest.raises(ContractError, match="every part of a sum has as much noise"):
+        check_synthesis(fitted[repr(SUMMARY)], checks=["noise"])
+
+
 def measured_twice(self: FittedSummary, corpus: Corpus, draws: Draws, share: float = 1.0) -> Summary:
     """The words of a second sum, which no share pays for."""
     first, second = (MEASURE(self, corpus, draws, share) for _ in range(2))
@@ -374,6 +406,30 @@ def test_a_defect_in_a_summary_is_caught(
     monkeypatch.setattr(where, name, defect)
     with pytest.raises(ContractError, match=message):
         check_synthesis(fitted[repr(spec)], checks=[check])
+
+
+@pytest.mark.parametrize("looked_at", [True, False])
+def test_a_negative_number_where_none_may_be_is_caught(looked_at: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A text counts against its label: sums take it for nothing, and the contract sees a sum that does not."""
+    vectors, own = SumLayout.vectors, replace(SUMMARY, points=False, marks=0, words=0, relation="replace_one")
+    fitted = own.fit(public=POOL)
+    first = fitted.public.reader.space.points([dp.sample_records(120, seed=1)[0].text])
+
+    def against(self: SumLayout, read: Any, topics: Any) -> tuple[np.ndarray, np.ndarray]:
+        cells, values = vectors(self, read, topics)
+        same = np.abs(read.points - first).max(axis=1, keepdims=True) < 1e-6
+        return cells, np.where(same, -values, values)
+
+    def add(self: PrivateSum, cells: np.ndarray, values: np.ndarray, _: object = None) -> None:
+        np.add.at(self._total, cells, np.trunc(values * STEPS).astype(np.int64))
+
+    monkeypatch.setattr(SumLayout, "vectors", against)
+    if looked_at:
+        check_synthesis(fitted, checks=["neighbours"])
+        return
+    monkeypatch.setattr(PrivateSum, "add", add)
+    with pytest.raises(ContractError, match="moves by its sensitivity"):
+        check_synthesis(fitted, checks=["neighbours"])
 
 
 def test_a_word_that_is_counted_twice_stops_the_run(fitted: dict[str, Fitted], monkeypatch: pytest.MonkeyPatch) -> None:
