@@ -15,7 +15,8 @@ from dptext.synthesis.labelling import class_scores, class_sizes, shrunk
 from dptext.synthesis.summary import Summary
 from dptext.types import Floats, Integers
 
-_GRID: Final = np.linspace(-4.0, 8.0, 61)  # possible shifts of the logarithm of a word's rate
+# Possible shifts of the logarithm of a word's rate. The least public rate, 1e-6, can become a rate of 1.
+_GRID: Final = np.linspace(-4.0, 14.0, 91)
 _PRIOR: Final = 0.3  # of the Laplace prior of the logarithm of a rate: larger believes less
 _WEIGHTS: Final = (0.0, *np.geomspace(0.003, 4.0, 40).tolist())  # of the words beside the class means
 
@@ -27,8 +28,9 @@ def believed(numbers: Floats, units: float, rates: Floats, deviation: float) -> 
     would be the public one for all words but those far beyond the noise: on a public split this left most of what the
     numbers say unused (decision 23).
     """
-    options = np.minimum(rates[:, None] * np.exp(_GRID), 1.0)
+    options = rates[:, None] * np.exp(_GRID)
     likely = -np.square((numbers[:, None] - units * options) / deviation) / 2 - _PRIOR * np.abs(_GRID)
+    likely[options > np.maximum(rates[:, None], 1.0)] = -np.inf  # a text has a word at most once
     weights = np.exp(likely - likely.max(axis=1, keepdims=True))
     return np.asarray(np.exp((weights * np.log(options)).sum(axis=1) / weights.sum(axis=1)))
 
