@@ -32,10 +32,12 @@ from dptext.text.records import Fields
 
 LABELS = ["health", "travel", "money", "leisure"]
 MOST = 1.1
+#: A summary has all blocks. Public drafts are written when it is fitted, which is not timed.
+MORE: dict[str, dict[str, Any]] = {"summary": {"marks": 5, "drafts": 0}}
 #: Each way, by document and by author.
 WAYS: dict[str, dict[str, Any]] = {
-    f"{kind}, {unit}": {"kind": kind, "unit": unit, "labels": LABELS, "topics": 64}
-    for kind in ("prototypes", "votes", "topics")
+    f"{kind}, {unit}": {"kind": kind, "unit": unit, "labels": LABELS, "topics": 64, **MORE.get(kind, {})}
+    for kind in ("prototypes", "votes", "topics", "summary")
     for unit in ("document", "author")
 }
 
