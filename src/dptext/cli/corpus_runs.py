@@ -168,36 +168,23 @@ def release(
     with place.held(), _advising(place):
         state = place.begun(digest, payment, resume=ending.resume)
         payment = said_key(payment and replace(payment, key=state.charge_key))
-        if drawn is not None and not (state.files or state.summary):
+        if drawn is not None and not (state.files or place.has_summary):
             raise ConfigError(f"Another run has begun beside {target} at this moment. Look at it, and try again.")
         if not state.files:
             with place.unpaid(payment, state):
-                kept = _Running(place, state)
                 with _writing() as tell:
-                    if (measured := place.summary(state)) is not None:
+                    if (measured := place.summary()) is not None:
                         found = _finished(wanted, measured, payment, fields, randomness, tell)
                     else:
                         ready = fitted or _fitted(wanted, pool, ending.seed)
                         paid: dict[str, Any] = {"payment": payment, "randomness": randomness}
-                        paid |= {"on_measured": kept.measured, "on_progress": tell}
+                        paid |= {"on_measured": place.measured, "on_progress": tell}
                         workers = reading.who.made() if dataset else None
                         found = _drawn(source if dataset else private, ready, pool, plan, workers, **paid)
-                state = place.keep(found, kept.state)
+                state = place.keep(found, state)
         with finishing():
             certificate = place.publish(state, payment)
     _say_what_was_made(target, state, certificate, payment, fields, as_json=ending.as_json)
-
-
-@dataclass(slots=True)
-class _Running:
-    """The state of a run, which changes as soon as its summary is kept."""
-
-    place: Unpublished
-    state: CorpusState
-
-    def measured(self, data: bytes, certificate: Certificate) -> None:
-        """Keep a summary before anything is written from it."""
-        self.state = self.place.measured(self.state, data, certificate)
 
 
 def _fitted(wanted: CorpusSpec, pool: Sequence[Record], seed: int | None) -> Fitted:
@@ -361,8 +348,7 @@ def _advising(place: Unpublished) -> Iterator[None]:
         try:
             yield
         except Exception:  # of any kind: it is raised again, after the advice
-            there = place.load()
-            if there is not None and there.summary:
+            if place.has_summary:
                 say(_left_there(place))
             raise
 
@@ -372,7 +358,7 @@ def _left_there(place: Unpublished) -> str:
     if state is None:
         return "Nothing was charged or written."
     done = "Nothing is drawn: an unfinished run lies"
-    if state.summary:
+    if place.has_summary:
         done = "The noisy numbers are drawn and kept, and nothing is published: an unfinished run lies"
     if state.files:
         done = "The corpus lies whole and unpublished"
