@@ -129,19 +129,27 @@ class LabelWords:
     margin: float
 
     @classmethod
-    def of(cls, names: Sequence[str], known: Known, gained: Floats, telling: NDArray[np.bool_]) -> LabelWords:
-        """Return the words whose `gained` numbers `(labels, width)` exceed what noise alone gives any word.
+    def of(
+        cls, names: Sequence[str], known: Known, counts: Known, rates: Floats, texts: Floats,
+        telling: NDArray[np.bool_],
+    ) -> LabelWords:  # fmt: skip
+        """Return the words whose numbers exceed the expected ones by more than chance gives any word.
 
-        `known` has the noisy numbers `(labels, width)`, and `gained` is what exceeds the expected numbers. `telling`
-        `(width,)` says which words can be shown.
+        `known` has the noisy numbers `(labels, width)`, and `counts` those of units `(labels,)`. `rates`
+        `(labels, width)` are those of public texts, which vary as those of so many independent `texts` `(labels,)` do.
+        `telling` `(width,)` says which words can be shown.
         """
+        units = np.maximum(counts.numbers, counts.deviation)[:, None]
+        usual = units * rates
+        gained = known.numbers - usual
+        spread = _spread(known.deviation, counts.deviation, units, rates, texts[:, None])
         candidates = max(2, len(gained) * int(telling.sum()))
-        least = known.deviation * math.sqrt(2 * math.log(candidates))  # about the largest of so many noises
+        beyond = gained > spread * math.sqrt(2 * math.log(candidates))  # about the largest of so many deviations
         found = []
-        for numbers, more in zip(known.numbers, gained, strict=True):
+        for numbers, more, expected, shown in zip(known.numbers, gained, usual, beyond & telling, strict=True):
             order = np.argsort(-more, kind="stable")
-            best = [i for i in order[telling[order]][:_NAMED_WORDS] if more[i] > least]
-            found.append(tuple((names[i], float(numbers[i]), float(numbers[i] - more[i])) for i in best))
+            best = order[shown[order]][:_NAMED_WORDS]
+            found.append(tuple((names[i], float(numbers[i]), float(expected[i])) for i in best))
         shown = max(1, sum(map(len, found)))
         return cls(tuple(found), NormalDist().inv_cdf(1 - _WRONG / 2 * shown / candidates) * known.deviation)
 
@@ -165,6 +173,17 @@ class LabelWords:
             for label, own in zip(labels, self.words, strict=True)
         }  # fmt: skip
         return {"by_label": each, "margin": self.margin}
+
+
+def _spread(of_number: float, of_units: float, units: Floats, rates: Floats, texts: Floats) -> Floats:
+    """Return the deviation `(labels, width)` of number - units * rate, if private and public texts have one rate p.
+
+    Both noises, the sampling of the private texts, n p (1 - p), and that of the public ones, n^2 p (1 - p) / m, are
+    independent. p is (m rate + 1) / (m + 2), which is above 0 also for a word that no public text has.
+    """
+    p = (texts * rates + 1) / (texts + 2)
+    sampled = p * (1 - p) * (units + units**2 / texts)
+    return np.asarray(np.sqrt(of_number**2 + (rates * of_units) ** 2 + sampled))
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ from dptext.sampling.randomness import Randomness, seeded
 from dptext.synthesis.agreement import Known
 from dptext.synthesis.blocks import COUNTS, POINTS, TOPICS, UNLIKE, WORDS, SumLayout
 from dptext.synthesis.labelling import prior_means
-from dptext.synthesis.lexicon import MOST_READ, fit_lexicon, mark_rates, untelling_words
+from dptext.synthesis.lexicon import MOST_READ, fit_lexicon, mark_rates, rate_texts, untelling_words
 from dptext.synthesis.measuring import OnePass
 from dptext.synthesis.pool import PublicPool, fit_pool, pool_texts
 from dptext.synthesis.public import Public
@@ -548,11 +548,10 @@ class Summary:
         lexicon, rates = self.public.lexicon, self.public.rates
         if lexicon is None or rates is None:
             return None
-        known = self.known[WORDS]
-        units = np.maximum(self.counts.numbers, self.counts.deviation)
         dull = untelling_words()
         telling = np.array([word not in dull for word in lexicon.words])
-        return LabelWords.of(lexicon.words, known, known.numbers - units[:, None] * rates, telling)
+        texts = rate_texts(self.public.n_texts, self.public.n_drafts or [0] * len(self.counts.numbers))
+        return LabelWords.of(lexicon.words, self.known[WORDS], self.counts, rates, texts, telling)
 
 
 @runtime_checkable

@@ -88,7 +88,8 @@ def words() -> LabelWords:
     usual = np.array([[10.0, 20.0, 5.0, 250.0], [12.0, 10.0, 5.0, 9.0]])
     numbers, usual = np.insert(numbers, 1, 900.0, axis=1), np.insert(usual, 1, 10.0, axis=1)  # a word that says nothing
     telling = np.array([True, False, True, True, True])
-    return LabelWords.of(("pill", "says", "<b>dose", "train", "please"), Known(numbers, 10.0), numbers - usual, telling)
+    names, counts = ("pill", "says", "<b>dose", "train", "please"), Known(np.array([2_000.0, 2_000.0]), 10.0)
+    return LabelWords.of(names, Known(numbers, 10.0), counts, usual / 2_000, np.full(2, 1e6), telling)
 
 
 def test_words_stand_by_label_those_first_that_exceed_public_text_most() -> None:
