@@ -28,7 +28,7 @@ Arrays = dict[str, NDArray[Any]]
 _LEVEL: Final = 9  # of compression
 #: The largest number of bytes of the texts that one array unpacks to. A forged file is read no further.
 MOST_TEXT: Final = 1 << 31
-
+_MANY: Final = 1 << 53  # texts or drafts: fewer are there
 
 #: Digests of the texts that a summary without its pool leaves out.
 _OF_TEXTS: Final = ("public", "examples", "drafts")
@@ -62,7 +62,7 @@ class LeftOut:
         shown = tuple((int(place), label) for place, label in found["shown"])
         drafts = tuple(map(int, found["drafts"]))
         if (
-            min(drafts, default=0) < 0
+            not all(0 <= n < _MANY for n in (texts, *drafts))
             or not {"public"} <= set(digests) <= set(_OF_TEXTS)
             or not all(0 <= place < texts for place, _ in shown)
         ):

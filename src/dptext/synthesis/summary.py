@@ -298,6 +298,7 @@ def _require_whole(spec: SummarySpec, public: Public, known: Mapping[str, Known]
         all(isinstance(text, str) for text in public.texts),
         public.pool.points.shape == (n, dim),
         spec.without_pool == (public.left_out is not None),
+        len(public.n_drafts) in (0, rows),
         (space is not None, topics is not None, lexicon is not None)
         == (spec.reads_points, spec.topics > 0, spec.marks > 0),
     ]
