@@ -99,7 +99,7 @@ def _as_other(other: SummarySpec, changes: Mapping[str, Json]) -> SummarySpec:
     wanted = synthesis_from_settings({"kind": "summary", "labels": list(other.labels), **_measuring(other), **changes})
     known = {name: getattr(wanted, name) for name in _OWN if name in changes}
     known["without_pool"] = other.without_pool or bool(known.get("without_pool"))  # it is not there
-    found = replace(other, added=(), disjoint=False, **known)
+    found = replace(other, added=(), added_shares=(), disjoint=False, **known)
     apart = [
         name for name, value in changes.items() if name not in _OWN and getattr(wanted, name) != getattr(found, name)
     ]

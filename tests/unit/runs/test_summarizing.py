@@ -20,6 +20,7 @@ from dptext.runs.certificate import certificate_path
 from dptext.runs.synthesized import Synthesized
 from dptext.sampling.randomness import seeded
 from dptext.synthesis.blocks import COUNTS
+from dptext.synthesis.summary import SummarySpec
 from dptext.synthesis.sums import Draws
 
 LABELS = ("health", "travel", "money", "leisure")
@@ -181,6 +182,37 @@ def test_a_summary_that_says_other_settings_than_its_certificate_is_refused(
     certificate_path(path).write_text(changed.to_json())
     with pytest.raises(DataError, match="other settings than its certificate"):
         summarizing.read_summary(path)
+
+
+@pytest.mark.parametrize("factor", [1.0, 0.5, 1.5])
+def test_the_noise_of_a_sum_follows_from_its_parts(factor: float, tmp_path: Path) -> None:
+    """Three parts of other epsilons and shares. A deviation that does not follow is refused: smaller or larger."""
+    paths = [tmp_path / f"{name}.summary" for name in "abcd"]
+    for epsilon, share, path in zip((4.0, 2.0, 8.0), (0.0, 0.6, 0.3), paths, strict=False):
+        dp.summarize(PRIVATE, POOL, label="label", count_share=share, **{**SMALL, "epsilon": epsilon}).write(path)
+    sum_of_two = summarizing.add(*paths[:2], disjoint=True)
+    sum_of_two.write(paths[3])
+    whole = summarizing.add(paths[2], paths[3], disjoint=True)  # a sum is added, too
+    apart = [summarizing.read_summary(each)[0].known[COUNTS].deviation for each in paths[:3]]
+    found = whole.summary
+    assert found.known[COUNTS].deviation == pytest.approx(np.linalg.norm(apart))
+    for name, known in found.known.items():
+        deviation = known.deviation * factor
+        data = replace(found, known={**found.known, name: replace(known, deviation=deviation)}).to_bytes()
+        own = replace(whole.certificate, sha256=hashlib.sha256(data).hexdigest())
+        replace(whole, data=data, certificate=own).write(tmp_path / "e.summary", force=True)
+        if factor == 1.0:
+            assert summarizing.read_summary(tmp_path / "e.summary")[0].known[name].deviation == deviation
+        else:
+            with pytest.raises(DataError, match="other settings than its certificate"):
+                summarizing.read_summary(tmp_path / "e.summary")
+
+
+@pytest.mark.parametrize("shares", [(), (1.0,), (0.5, 0.5, 0.5), (1.5, -0.5, 0.0), (0.5, 0.49)])
+def test_a_sum_without_the_shares_of_its_parts_is_refused(shares: tuple[float, ...]) -> None:
+    with pytest.raises(ConfigError, match="each block of each summary"):
+        SummarySpec(labels=("a", "b"), added=(0.1,), added_shares=shares)
+    SummarySpec(labels=("a", "b"), added=(0.1,), added_shares=(0.2, 0.79, 0.01))
 
 
 def test_frames_have_the_columns_that_are_named(summary: Synthesized) -> None:
