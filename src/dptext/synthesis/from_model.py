@@ -7,7 +7,6 @@ leaves under the label that it was written for. Nothing here reads private text,
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -16,6 +15,7 @@ import numpy as np
 
 from dptext import _validate
 from dptext.errors import ConfigError
+from dptext.kernels.processors import processors
 from dptext.language.reading import load_language_model
 from dptext.sampling.discrete import uniform_below
 from dptext.sampling.randomness import Randomness
@@ -40,7 +40,7 @@ class FromModel(HowSteered):
 
     Attributes:
         size: number of texts.
-        processes: number of processes that write; 0 takes one for each processor.
+        processes: number of processes that write; 0 takes one for each processor that this process may use.
     """
 
     size: int = 1_000
@@ -84,7 +84,7 @@ class FromModel(HowSteered):
         progress, own, theirs = WritingProgress(drafted + whole, on_progress), _Likely(), _Likely()
         progress.begin()
         found: list[list[str]] = [[] for _ in numbers]
-        processes = self.processes or os.cpu_count() or 1
+        processes = self.processes or processors()
         with desk(WordTargets.of(summary, self), processes if whole >= _PARALLEL else 1, progress) as writers:
             seeds = _seeds(len(labels), source)
             shifts = {}

@@ -6,6 +6,7 @@ import pickle
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 from multiprocessing import get_context
 
@@ -21,7 +22,7 @@ from dptext.language.writing import Shifted, options_of
 from dptext.sampling.randomness import secure, seeded
 from dptext.sampling.weights import softmax
 from dptext.synthesis.blocks import COUNTS, WORDS
-from dptext.synthesis.desks import Desks, WritingProgress
+from dptext.synthesis.desks import Desk, Desks, WritingProgress
 from dptext.synthesis.from_model import FromModel, _own_label
 from dptext.synthesis.judging import believed
 from dptext.synthesis.readings import Corpus
@@ -206,6 +207,27 @@ def test_the_writer_writes_as_many_texts_as_are_wanted_and_tells_how_far_it_is(f
     assert [done for done, _ in told] == sorted({done for done, _ in told})
     assert {whole for _, whole in told} == {2 * 30 * 3 + SPEC.size}
     assert told[-1][0] == told[-1][1]
+
+
+def test_as_many_processes_write_as_this_one_may_use_processors(
+    fitted: FittedSteering, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = list[int]()
+
+    @contextmanager
+    def stopped(_: WordTargets, processes: int, __: WritingProgress) -> Iterator[Desk]:
+        asked.append(processes)
+        raise InterruptedError
+        yield
+
+    monkeypatch.setattr("dptext.synthesis.from_model.desk", stopped)
+    monkeypatch.setattr("os.cpu_count", lambda: 64)
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {2, 5, 6}, raising=False)
+    summary = fitted.measures.measure(corpus([]), Draws(seeded(2)))
+    for more in ({"size": 600}, {"size": 600, "processes": 2}, {"size": 500}):
+        with pytest.raises(InterruptedError):
+            replace(SPEC.writer, **more).write(summary, seeded(3))
+    assert asked == [3, 2, 1]
 
 
 def test_an_unsteered_writer_moves_no_token(fitted: FittedSteering) -> None:
