@@ -18,7 +18,6 @@ from dptext.cli.many import Who, is_dataset, refuse_for_a_file
 from dptext.cli.paying import Paying, cost, said_key
 from dptext.cli.terminal import Tell, advising, counted, finishing, say
 from dptext.errors import ConfigError
-from dptext.language.reading import INSTALL
 from dptext.mechanism import settings
 from dptext.privacy.guarantee import Guarantee
 from dptext.runs.apart import refuse_same
@@ -27,14 +26,13 @@ from dptext.runs.plan import Plan
 from dptext.runs.private import Private
 from dptext.runs.states import CorpusState, settings_digest
 from dptext.runs.streaming import guarantees
+from dptext.runs.summarizing import without_drafts
 from dptext.runs.synthesized import REPORT_SUFFIXES, Synthesized, file_columns, paths_of
 from dptext.runs.synthesizing import finished, run
 from dptext.runs.unpublished import Unpublished
 from dptext.sampling.randomness import Randomness, secure, seeded
-from dptext.synthesis.blocks import POINTS, TOPICS
 from dptext.synthesis.report import HARDLY_MORE_THAN_NOISE
 from dptext.synthesis.spec import CorpusSpec, Fitted, Progress, SynthesisSpec
-from dptext.synthesis.summary import FittedSummary
 from dptext.text.records import Fields, Record, records_digest
 from dptext.types import Json
 
@@ -194,21 +192,9 @@ def _fitted(wanted: CorpusSpec, pool: Sequence[Record], seed: int | None) -> Fit
     fit: Callable[..., Fitted] = wanted.fit
     with counted("fitting") as tell:
         found = fit(public=pool, seed=seed, on_progress=lambda at: tell(at.done, at.total, at.unit))
-    _say_of_drafts(found)
+    if said := without_drafts(found):
+        say(f"Warning: {said}")
     return found
-
-
-def _say_of_drafts(ready: Fitted) -> None:
-    """Warn, before the charge, that words are measured without public drafts by a language model."""
-    if not isinstance(ready, FittedSummary) or not ready.spec.marks or ready.public.drafts:
-        return
-    absent, chooses = ready.spec.drafts > 0, {POINTS, TOPICS} & {*ready.spec.blocks}
-    why = "no language model is installed" if absent else "drafts=0"
-    say(f"Warning: no public drafts are written ({why}). Of words that the pool lacks, at most frequent ones count.")
-    reads = "dptext summary show reads the summary" + ", and --writer pool writes from it" * bool(chooses)
-    say(f"{reads}. --writer builtin needs an installed language model, and those words alone steer it.")
-    if absent:
-        say(f"For drafts, stop now, and run: {INSTALL}")
 
 
 @contextlib.contextmanager

@@ -125,7 +125,7 @@ def test_words_without_public_drafts_are_warned_of_before_anything_is_measured(
     ran("summarize", "private.csv", "a.summary", *LABELLED, *FAST, "--with", "words", *drafts)
     warning = "\n".join(said[: said.index("measured")])
     why = "drafts=0" if installed else "no language model is installed"
-    assert f"Warning: no public drafts are written ({why})." in warning
+    assert f"Warning: No public drafts are written ({why})." in warning
     assert "dptext summary show reads the summary, and --writer pool writes from it" in warning
     assert "--writer builtin needs an installed language model" in warning
     assert (f"run: {INSTALL}" in warning) == (not installed)

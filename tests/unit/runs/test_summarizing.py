@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import json
+import warnings
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import dptext as dp
 import tiny_language
-from dptext.errors import ConfigError, DataError
+from dptext.errors import ConfigError, DataError, MissingExtraError
 from dptext.mechanism import settings
 from dptext.runs import summarizing
 from dptext.runs.certificate import certificate_path
@@ -28,10 +30,66 @@ PRIVATE, POOL = dp.sample_records(317, seed=1), [r.text for r in dp.sample_recor
 SMALL = {"labels": LABELS, "encoder": "glove", "words": 8, "about": 300, "epsilon": 8.0}
 
 
+WORDS_TOO: dict[str, Any] = {"also": ["words", "topics"], "topics": 4, "drafts": 0, "vocabulary": 80}
+pytestmark = pytest.mark.filterwarnings("ignore:No public drafts are written:UserWarning")
+
+
 @pytest.fixture(scope="module")
 def summary() -> Synthesized:
-    return dp.summarize(PRIVATE, POOL, label="label", also=["words", "topics"], topics=4, drafts=0, vocabulary=80,
-                        **SMALL)  # fmt: skip
+    with pytest.warns(UserWarning, match=r"No public drafts are written \(drafts=0\)"):
+        return dp.summarize(PRIVATE, POOL, label="label", **WORDS_TOO, **SMALL)
+
+
+def test_a_summary_like_another_can_be_added_to_it(summary: Synthesized, tmp_path: Path) -> None:
+    paths = [tmp_path / f"{name}.summary" for name in "abc"]
+    summary.write(paths[0])
+    own: dict[str, Any] = {"label": "label", "epsilon": 4.0, "about": 90}
+    more = dp.sample_records(90, seed=4)
+    for path, like in zip(paths[1:], (summary, paths[0]), strict=True):
+        made = dp.summarize(more, like=like, **own)
+        made.write(path)
+        assert made.summary.public.digests == summary.summary.public.digests
+        assert made.certificate.guarantees[-1].epsilon == pytest.approx(4.0)
+    assert summarizing.add(*paths).summary.spec.about == 300 + 2 * 90
+    with pytest.raises(ConfigError, match="to be no input"):
+        made.write(paths[0], force=True)
+    bare = dp.summarize(more, like=summary, without_pool=True, **own)
+    assert not bare.summary.public.has_pool
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # no drafts are stored there, which is not said to be a lack
+        assert not dp.summarize(more, like=bare, **own).summary.public.has_pool
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"public": POOL}, "one of public=POOL and like=OTHER"),
+        ({"like": None}, "one of public=POOL and like=OTHER"),
+        ({"seed": 1}, "no public_text and no seed with like"),
+        ({"public_text": "body"}, "no public_text and no seed with like"),
+        ({"marks": 2}, "Expected marks as in the summary"),
+        ({"labels": ("health", "money")}, "Expected labels as in the summary"),
+        ({"also": ["words"], "unit": "author"}, "Expected unit as in the summary"),
+    ],
+)
+def test_what_would_differ_from_the_other_summary_is_refused(
+    summary: Synthesized, given: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(ConfigError, match=said):
+        dp.summarize(PRIVATE, label="label", **{"like": summary, **given})
+
+
+def test_a_missing_model_is_warned_of_before_anything_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    def absent(_: str) -> None:
+        raise MissingExtraError("A language model needs weights.")
+
+    def measured(*_: Any, **__: Any) -> None:
+        raise InterruptedError
+
+    monkeypatch.setattr("dptext.synthesis.summary.load_language_model", absent)
+    monkeypatch.setattr(summarizing, "run", measured)
+    with pytest.warns(UserWarning, match="For drafts, stop now, and run: "), pytest.raises(InterruptedError):
+        dp.summarize(PRIVATE, POOL, label="label", **{**WORDS_TOO, "drafts": 2}, **SMALL)
 
 
 def test_a_summary_is_one_draw_of_the_numbers_of_the_corpus(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -254,10 +312,7 @@ def test_a_sum_of_seeded_and_secure_summaries_is_not_secure(tmp_path: Path) -> N
 
 def test_a_sum_says_how_texts_were_read(tmp_path: Path, summary: Synthesized) -> None:
     summary.write(tmp_path / "a.summary")
-    other = dp.summarize(
-        dp.sample_records(90, seed=4), POOL, label="label", also=["words", "topics"], topics=4, drafts=0, vocabulary=80,
-        **SMALL,
-    )  # fmt: skip
+    other = dp.summarize(dp.sample_records(90, seed=4), POOL, label="label", **WORDS_TOO, **SMALL)
     replace(other, certificate=replace(other.certificate, reading=("strip_html",))).write(tmp_path / "b.summary")
     assert summarizing.add(tmp_path / "a.summary", tmp_path / "b.summary").certificate.reading == ("strip_html",)
 
