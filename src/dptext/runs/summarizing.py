@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -165,7 +165,15 @@ def without_drafts(ready: Fitted) -> str:
     return said + f"\nFor drafts, stop now, and run: {INSTALL}" * absent
 
 
-def read_summary(path: str | PathLike[str]) -> tuple[Summary, Certificate, str]:
+class ReadSummary(NamedTuple):
+    """A summary from a file, its verified certificate, and the sha256 of the file."""
+
+    summary: Summary
+    certificate: Certificate
+    sha256: str
+
+
+def read_summary(path: str | PathLike[str]) -> ReadSummary:
     """Return a summary, its verified certificate and its sha256. DataError: it is no summary, or not the certified one.
 
     ConfigError: no certificate lies beside it.
@@ -184,7 +192,7 @@ def read_summary(path: str | PathLike[str]) -> tuple[Summary, Certificate, str]:
     found = Summary.of_bytes(data)
     if found.spec != verified.spec or not found.has_stated_noise:
         raise DataError(f"{given} says other settings than its certificate: nothing is written from it.")
-    return found, certificate, digest
+    return ReadSummary(found, certificate, digest)
 
 
 def writer_of(summary: Summary, name: str | None) -> str:
@@ -197,7 +205,7 @@ def writer_of(summary: Summary, name: str | None) -> str:
 
 
 def write(
-    summary: str | PathLike[str] | Synthesized,
+    summary: str | PathLike[str] | Synthesized | ReadSummary,
     *,
     writer: str | None = None,
     size: int = 0,
@@ -213,7 +221,8 @@ def write(
     """Return a corpus that is written from a summary. It costs no privacy, and can be repeated.
 
     Args:
-        summary: the path of a summary with its certificate beside it, or the result of `dptext.summarize`.
+        summary: the path of a summary with its certificate beside it, the result of `dptext.summarize`, or what
+            `read_summary` returned.
         writer: "pool" chooses and labels public texts; "builtin" lets a language model write new ones. None takes
             "builtin" where the summary has words and drafts.
         size: number of texts; 0 takes the writer's default.
@@ -237,6 +246,8 @@ def write(
     if isinstance(summary, Synthesized):
         found, certificate = summary.summary, summary.certificate
         digest, inputs = certificate.sha256, summary.inputs
+    elif isinstance(summary, ReadSummary):
+        (found, certificate, digest), inputs = summary, ()
     else:
         found, certificate, digest = read_summary(summary)
         inputs = (Path(summary), certificate_path(Path(summary)))
@@ -261,7 +272,7 @@ def write(
     source = secure() if seed is None else seeded(seed)
     more: dict[str, Any] = {"on_progress": on_progress} if isinstance(how, FromModel) else {}
     made = how.write(mixed, source, **more)
-    model = {"weights": how.weights} if isinstance(how, FromModel) else {}
+    model = {"weights": made.weights} if made.weights else {}
     made = replace(made, sentences=(*_first_said(found, how, mix), *made.sentences))
     return _derived(
         made,

@@ -190,7 +190,13 @@ def test_a_model_writes_the_same_from_a_summary_without_its_pool(monkeypatch: py
     found = bare.summary.public
     assert (found.examples, found.drafts, found.pool.texts) == ((), (), ())
     set_ = {"writer": None, "size": 4, "seed": 2, "tokens": 6, "drafts": 2, "matches": 1, "options": 40, "processes": 1}
+    loaded = list[str]()
+    monkeypatch.setattr(
+        "dptext.synthesis.word_shifts.load_language_model", lambda name: (loaded.append(name), tiny_language.model())[1]
+    )
     expected, again = dp.write(whole, **set_), dp.write(bare, public=records, **set_)
+    assert len(loaded) == 2  # once for each corpus
+    assert expected.certificate.derived["weights"] == tiny_language.model().digest
     assert expected.certificate.derived["writer"] == again.certificate.derived["writer"] == "builtin"
     assert expected.releases == again.releases
     assert len(expected.releases) > 0
