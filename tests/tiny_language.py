@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 #: Modules of the library that load a model.
-LOADING = tuple(f"dptext.synthesis.{name}" for name in ("steering", "summary", "from_model", "word_shifts"))
+LOADING = tuple(f"dptext.synthesis.{name}" for name in ("steering", "summary", "word_shifts"))
 #: As transformers writes it. The sizes fit the tiles of every processor.
 CONFIG: dict[str, Any] = {
     "model_type": "llama", "hidden_act": "silu", "vocab_size": 96, "hidden_size": 96, "intermediate_size": 144,

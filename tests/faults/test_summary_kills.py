@@ -27,6 +27,7 @@ from dptext.synthesis import from_pool
 from dptext.synthesis.prototypes import Prototypes
 from dptext.synthesis.summary import FittedSummary, Summary, SummarySpec
 from dptext.synthesis.sums import Draws
+from dptext.text import files
 
 LIMIT = dp.Guarantee(20.0, 1e-5, dp.Unit.DOCUMENT, dp.Relation.ADD_OR_REMOVE_ONE, trust=Trust.CENTRAL)
 SMALL: Final = (
@@ -34,14 +35,17 @@ SMALL: Final = (
     "--set", "encoder=glove", "--set", "words=8", "--set", "topics=4",
 )  # fmt: skip
 PAYING: Final = ("--ledger", "books.db", "--account", "all")
+#: How many files of a run get a name before its summary: the empty ones by which it tries to publish.
+UNNAMED: Final = 4
 #: Where a run dies: a function of a module or a class, and how many times it is called before. The rehearsals
 #: before a charge measure and write, too.
 UNKEPT: dict[str, tuple[Any, str, int]] = {
     "charged": (FittedSummary, "measure", 2),
     "drawn": (Unpublished, "measured", 0),
-    "the summary has its name, and the state does not say so": (Unpublished, "_save", 1),
+    "written under another name": (files, "publish", UNNAMED),
 }
 KEPT: dict[str, tuple[Any, str, int]] = {
+    "the summary has its name": (files, "sync_folder", UNNAMED),
     "before it is settled": (Payment, "settle", 0),
     "before writing": (Prototypes, "written", 1),
     "in the middle of writing": (from_pool, "chosen", 1),
@@ -106,11 +110,8 @@ def n_draws(folder: Path) -> int:
 
 
 def kept(folder: Path, out: str) -> Summary | None:
-    """The summary that an unfinished run has, if its state says so."""
-    place = Unpublished(folder / out)
-    state = place.load()
-    assert state is not None
-    found = place.summary(state)
+    """The summary that an unfinished run has kept."""
+    found = Unpublished(folder / out).summary()
     return None if found is None else Summary.of_bytes(found[0])
 
 
@@ -206,11 +207,23 @@ def test_a_summary_that_was_changed_is_refused_and_other_settings_too(folder: Pa
     assert "which is paid and measured: these differ" in (folder / "said").read_text()
     file = folder / ".out.jsonl.run" / "summary"
     whole = file.read_bytes()
-    file.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
-    assert command(folder, *given, "--resume") == 2
-    assert "is not what the run drew: nothing is released" in (folder / "said").read_text()
+    for changed in (whole[:-1] + bytes([whole[-1] ^ 1]), whole[1:], b"[]" + whole, b""):
+        file.write_bytes(changed)
+        assert command(folder, *given, "--resume") == 2
+        assert "is not what the run drew: nothing is released" in (folder / "said").read_text()
+        (folder / "said").unlink()
     file.write_bytes(whole)
     check_goes_on(folder, "out.jsonl", *given)
+
+
+def test_a_run_that_begins_anew_leaves_no_state_whose_numbers_are_deleted(folder: Path) -> None:
+    given = ("synthesize", "private.jsonl", "out.jsonl", *SMALL, *PAYING)
+    assert command(folder, *given, first=lambda: dying(*KEPT["before writing"])) == -signal.SIGKILL
+    anew = (*given, "--force")
+    assert command(folder, *anew, first=lambda: dying(Unpublished, "_forget_drawn", 0)) == -signal.SIGKILL
+    assert command(folder, *given, "--resume") == 2
+    assert "There is no unfinished run to resume" in (folder / "said").read_text()
+    assert n_draws(folder) == 1
 
 
 def test_an_error_in_writing_keeps_what_was_drawn_also_if_nobody_pays(folder: Path) -> None:

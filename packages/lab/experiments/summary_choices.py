@@ -128,7 +128,7 @@ def by_labels(case: Case, epsilon: float, size: int) -> None:
     own, given = [row["text"] for row in case.base], [row["label"] for row in case.base]
     (found,) = case.summaries(case.spec(epsilon=epsilon), 1)
     counts = np.maximum(found.counts.numbers, found.counts.deviation)
-    texts, _ = FromModel(size=size).written(found, apportioned(counts, size), seeded(0), None)
+    texts = FromModel(size=size).written(found, apportioned(counts, size), seeded(0), None).texts
     flat, written = [text for each in texts for text in each], np.repeat(np.arange(len(texts)), list(map(len, texts)))
     points = found.public.pool.space.points(flat)  # type: ignore[union-attr]
     words, means = word_scores(found, flat), labelled(found, points)[0]

@@ -20,6 +20,7 @@ from typing import Any, Final
 
 from dptext import _validate
 from dptext.errors import ConfigError, DPTextError, needing
+from dptext.kernels.processors import processors
 from dptext.runs.processes import Process, Task, answered, packed
 
 RETRIES: Final = 3  #: How often a task whose worker died is given to another worker
@@ -255,7 +256,7 @@ class Workers:
 
     def made(self) -> tuple[Engine, int]:
         """Return the engine and its number of workers. ConfigError: there is no memory for one worker."""
-        n = self.n or len(os.sched_getaffinity(0))
+        n = self.n or processors()
         if self.engine == "ray":
             return Ray(n, self.memory, self.address), n
         if self.memory:

@@ -18,7 +18,6 @@ from dptext.cli.many import Who, is_dataset, refuse_for_a_file
 from dptext.cli.paying import Paying, cost, said_key
 from dptext.cli.terminal import Tell, advising, counted, finishing, say
 from dptext.errors import ConfigError
-from dptext.language.reading import INSTALL
 from dptext.mechanism import settings
 from dptext.privacy.guarantee import Guarantee
 from dptext.runs.apart import refuse_same
@@ -27,14 +26,13 @@ from dptext.runs.plan import Plan
 from dptext.runs.private import Private
 from dptext.runs.states import CorpusState, settings_digest
 from dptext.runs.streaming import guarantees
+from dptext.runs.summarizing import without_drafts
 from dptext.runs.synthesized import REPORT_SUFFIXES, Synthesized, file_columns, paths_of
 from dptext.runs.synthesizing import finished, run
 from dptext.runs.unpublished import Unpublished
 from dptext.sampling.randomness import Randomness, secure, seeded
-from dptext.synthesis.blocks import POINTS, TOPICS
 from dptext.synthesis.report import HARDLY_MORE_THAN_NOISE
 from dptext.synthesis.spec import CorpusSpec, Fitted, Progress, SynthesisSpec
-from dptext.synthesis.summary import FittedSummary
 from dptext.text.records import Fields, Record, records_digest
 from dptext.types import Json
 
@@ -168,36 +166,23 @@ def release(
     with place.held(), _advising(place):
         state = place.begun(digest, payment, resume=ending.resume)
         payment = said_key(payment and replace(payment, key=state.charge_key))
-        if drawn is not None and not (state.files or state.summary):
+        if drawn is not None and not (state.files or place.has_summary):
             raise ConfigError(f"Another run has begun beside {target} at this moment. Look at it, and try again.")
         if not state.files:
             with place.unpaid(payment, state):
-                kept = _Running(place, state)
                 with _writing() as tell:
-                    if (measured := place.summary(state)) is not None:
+                    if (measured := place.summary()) is not None:
                         found = _finished(wanted, measured, payment, fields, randomness, tell)
                     else:
                         ready = fitted or _fitted(wanted, pool, ending.seed)
                         paid: dict[str, Any] = {"payment": payment, "randomness": randomness}
-                        paid |= {"on_measured": kept.measured, "on_progress": tell}
+                        paid |= {"on_measured": place.measured, "on_progress": tell}
                         workers = reading.who.made() if dataset else None
                         found = _drawn(source if dataset else private, ready, pool, plan, workers, **paid)
-                state = place.keep(found, kept.state)
+                state = place.keep(found, state)
         with finishing():
             certificate = place.publish(state, payment)
     _say_what_was_made(target, state, certificate, payment, fields, as_json=ending.as_json)
-
-
-@dataclass(slots=True)
-class _Running:
-    """The state of a run, which changes as soon as its summary is kept."""
-
-    place: Unpublished
-    state: CorpusState
-
-    def measured(self, data: bytes, certificate: Certificate) -> None:
-        """Keep a summary before anything is written from it."""
-        self.state = self.place.measured(self.state, data, certificate)
 
 
 def _fitted(wanted: CorpusSpec, pool: Sequence[Record], seed: int | None) -> Fitted:
@@ -207,21 +192,9 @@ def _fitted(wanted: CorpusSpec, pool: Sequence[Record], seed: int | None) -> Fit
     fit: Callable[..., Fitted] = wanted.fit
     with counted("fitting") as tell:
         found = fit(public=pool, seed=seed, on_progress=lambda at: tell(at.done, at.total, at.unit))
-    _say_of_drafts(found)
+    if said := without_drafts(found):
+        say(f"Warning: {said}")
     return found
-
-
-def _say_of_drafts(ready: Fitted) -> None:
-    """Warn, before the charge, that words are measured without public drafts by a language model."""
-    if not isinstance(ready, FittedSummary) or not ready.spec.marks or ready.public.drafts:
-        return
-    absent, chooses = ready.spec.drafts > 0, {POINTS, TOPICS} & {*ready.spec.blocks}
-    why = "no language model is installed" if absent else "drafts=0"
-    say(f"Warning: no public drafts are written ({why}). Of words that the pool lacks, at most frequent ones count.")
-    reads = "dptext summary show reads the summary" + ", and --writer pool writes from it" * bool(chooses)
-    say(f"{reads}. --writer builtin needs an installed language model, and those words alone steer it.")
-    if absent:
-        say(f"For drafts, stop now, and run: {INSTALL}")
 
 
 @contextlib.contextmanager
@@ -361,8 +334,7 @@ def _advising(place: Unpublished) -> Iterator[None]:
         try:
             yield
         except Exception:  # of any kind: it is raised again, after the advice
-            there = place.load()
-            if there is not None and there.summary:
+            if place.has_summary:
                 say(_left_there(place))
             raise
 
@@ -372,7 +344,7 @@ def _left_there(place: Unpublished) -> str:
     if state is None:
         return "Nothing was charged or written."
     done = "Nothing is drawn: an unfinished run lies"
-    if state.summary:
+    if place.has_summary:
         done = "The noisy numbers are drawn and kept, and nothing is published: an unfinished run lies"
     if state.files:
         done = "The corpus lies whole and unpublished"

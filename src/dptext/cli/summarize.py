@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated
 
 from typer import Argument
 
@@ -17,16 +16,7 @@ from dptext.cli.paying import Paying
 from dptext.cli.synthesize import PRIVATE
 from dptext.errors import ConfigError
 from dptext.runs.specs import read_toml, synthesis_from_settings
-from dptext.runs.summarizing import measured_settings, read_summary
-from dptext.synthesis.summary import FittedSummary, SummarySpec
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from dptext.types import Json
-
-#: Settings that may differ from those of the summary that --like names.
-_OWN: Final = ("epsilon", "delta", "about", "without_pool", "count_share", "point_share", "topic_share", "word_share")
+from dptext.runs.summarizing import fitted_like, measured_settings, read_summary
 
 
 def summarize(
@@ -85,31 +75,12 @@ def summarize(
         if any((layout.public_text_field, layout.public_label_field, layout.public_record, layout.public_sheet)):
             raise ConfigError("Expected no option for public files with --like: the pool is that of the other summary.")
         other, _, _ = read_summary(like)
-        found = _as_other(other.spec, {**(read_toml(spec) if spec else {}), **changes})
-        fitted = FittedSummary(found, other.public.without_pool() if found.without_pool else other.public)
+        fitted = fitted_like(other, {**(read_toml(spec) if spec else {}), **changes})
         release(source, target, fitted.spec, reading, paying, ending, public=None, fitted=fitted, inputs=(like, spec))
         return
     written = {} if spec is None else read_toml(spec)
     wanted = synthesis_from_settings({**written, **changes, "kind": "summary"})
     release(source, target, wanted, reading, paying, ending, public=public, inputs=(spec,))
-
-
-def _as_other(other: SummarySpec, changes: Mapping[str, Json]) -> SummarySpec:
-    """Return the settings of another summary with other noise. ConfigError: something else would differ."""
-    wanted = synthesis_from_settings({"kind": "summary", "labels": list(other.labels), **_measuring(other), **changes})
-    known = {name: getattr(wanted, name) for name in _OWN if name in changes}
-    known["without_pool"] = other.without_pool or bool(known.get("without_pool"))  # it is not there
-    found = replace(other, added=(), disjoint=False, **known)
-    apart = [
-        name for name, value in changes.items() if name not in _OWN and getattr(wanted, name) != getattr(found, name)
-    ]
-    if apart:
-        raise ConfigError(f"Expected {apart[0]} as in the summary of --like: only {', '.join(_OWN)} may differ.")
-    return found
-
-
-def _measuring(other: SummarySpec) -> dict[str, Any]:
-    return {name: getattr(other, name) for name in ("marks", "topics", "points")}
 
 
 def _shares(text: str | None) -> dict[str, float]:

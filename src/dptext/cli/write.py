@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -97,16 +97,16 @@ def write(
     for path in paths_of(target):
         refuse_inputs(path, inputs)
         Target(path, force, inputs, private=False).check()
-    found, _, _ = summarizing.read_summary(summary)
-    text_columns(target, None, found.spec.labels, fields)
+    read = summarizing.read_summary(summary)
+    text_columns(target, None, read.summary.spec.labels, fields)
     settings: dict[str, Any] = merged(set_values(assignments, "writer"), {"size": size} if size else {})
     shares, public = _mix(mix), pool.records(text_field)
     with counted("writing", "texts") as tell:
         made = summarizing.write(
-            summary, writer=writer, mix=shares, public=public, text=text_field, label=label_field, seed=seed,
+            read, writer=writer, mix=shares, public=public, text=text_field, label=label_field, seed=seed,
             on_progress=tell, **settings,
         )  # fmt: skip
-    certificate = made.write(target, force=force)
+    certificate = replace(made, inputs=inputs).write(target, force=force)
     if as_json:
         told = {"certificate": str(certificate_path(target)), **json.loads(certificate.to_json())}
         print(json.dumps({**told, "sentences": list(made.sentences)}, indent=2))

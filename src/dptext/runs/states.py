@@ -171,13 +171,10 @@ class CorpusState(RunState):
     Attributes:
         files: the sha256 of each output file by name; empty until all files are whole.
         sentences: the report in plain words.
-        summary: sha256 of the summary that was drawn; empty until it is kept, and if the synthesis measures none. From
-            then on `certificate` is the certificate of that summary.
     """
 
     files: dict[str, str] = field(default_factory=dict)
     sentences: list[str] = field(default_factory=list)
-    summary: str = ""
 
 
 def _is(value: object, annotation: str) -> bool:

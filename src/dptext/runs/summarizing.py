@@ -3,27 +3,31 @@
 from __future__ import annotations
 
 import hashlib
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
 from dptext.errors import ConfigError, DataError
+from dptext.language.reading import INSTALL
 from dptext.runs.certificate import READING, Certificate, certificate_path
+from dptext.runs.private import Private
 from dptext.runs.results import IN_MEMORY
+from dptext.runs.specs import synthesis_from_settings
 from dptext.runs.statements import stated
 from dptext.runs.synthesized import Synthesized
-from dptext.runs.synthesizing import synthesize
+from dptext.runs.synthesizing import read_pool, run
 from dptext.runs.verification import verify
 from dptext.sampling.randomness import Randomness, secure, seeded
 from dptext.synthesis.blocks import COUNTS, POINTS, TOPICS, WORDS
 from dptext.synthesis.from_model import FromModel
 from dptext.synthesis.from_pool import FromPool
 from dptext.synthesis.pool import pool_texts
-from dptext.synthesis.spec import Progress, Synthetic
+from dptext.synthesis.spec import Fitted, Progress, Synthetic
 from dptext.synthesis.summary import FittedSummary, Summary
 from dptext.text.columns import Columns
 from dptext.text.formats import Format
@@ -40,6 +44,8 @@ if TYPE_CHECKING:  # the ledger is loaded by those who use one
 #: Blocks that `also` adds, with the settings that measure them.
 _ALSO: Final[Mapping[str, Mapping[str, int]]] = {WORDS: {"marks": 5}, TOPICS: {"topics": 64}}
 _SHARES: Final = {POINTS: "point_share", COUNTS: "count_share", TOPICS: "topic_share", WORDS: "word_share"}
+#: Settings that may differ from those of the summary that `like` names.
+_OWN: Final = ("epsilon", "delta", "about", "without_pool", "count_share", "point_share", "topic_share", "word_share")
 _IN_A_LINE: Final = 6  # labels with their shares
 #: The writers by name, and the class of their settings.
 WRITERS: Final[Mapping[str, type[FromPool] | type[FromModel]]] = {"pool": FromPool, "builtin": FromModel}
@@ -70,8 +76,9 @@ def measured_settings(
 
 def summarize(
     private: Texts,
-    public: Texts,
+    public: Texts | None = None,
     *,
+    like: str | PathLike[str] | Synthesized | None = None,
     text: str = TEXT_FIELD,
     label: str | None = None,
     author: str | None = None,
@@ -90,7 +97,9 @@ def summarize(
     Args:
         private: as in `dptext.synthesize`, like public, text, label, author, public_text, record, payment, randomness
             and seed.
-        public: the pool.
+        public: the pool; None with `like`.
+        like: another summary, as a path or as the result of this function: all that is public is taken from it, so that
+            both can be added. Only epsilon, delta, about, shares and without_pool may differ.
         text: column of the texts.
         label: column of the labels.
         author: column of the authors.
@@ -105,16 +114,66 @@ def summarize(
         set_: settings: epsilon, delta, unit, relation, labels, names, about, and others of `SummarySpec`, such as
             without_pool=True, which leaves the pool's texts out of the summary.
 
-    The summary is the result's `summary`. Errors as `dptext.synthesize`.
+    The summary is the result's `summary`. A warning comes before the charge if words are measured without public
+    drafts. Errors as `dptext.synthesize`; DataError also: `like` is no summary. ConfigError also: a setting differs
+    from that of `like`.
     """
     settings: dict[str, Json] = {**measured_settings(also, without, shares), **set_}
-    return synthesize(
-        private, public, kind="summary", text=text, label=label, author=author, public_text=public_text, record=record,
-        payment=payment, randomness=randomness, seed=seed, **settings,
-    )  # fmt: skip
+    if (public is None) == (like is None):
+        raise ConfigError("Expected one of public=POOL and like=OTHER: the public texts.")
+    corpus = Private(private, Fields(text=text, label=label, author=author), {"record": record})
+    if like is not None:
+        if public_text is not None or seed is not None:
+            raise ConfigError("Expected no public_text and no seed with like: the pool is that of the other summary.")
+        other = like.summary if isinstance(like, Synthesized) else read_summary(like)[0]
+        fitted = fitted_like(other, settings)
+        corpus.check()
+        found = run(corpus, fitted, payment=payment, randomness=randomness)
+        return replace(found, inputs=(*found.inputs, *(() if isinstance(like, Synthesized) else (Path(like),))))
+    wanted = synthesis_from_settings({**settings, "kind": "summary"})
+    ready, pool = read_pool(wanted, corpus, public, text=public_text or text, seed=seed)
+    if said := without_drafts(ready):
+        warnings.warn(said, stacklevel=2)
+    return run(corpus, ready, public=pool, payment=payment, randomness=randomness)
 
 
-def read_summary(path: str | PathLike[str]) -> tuple[Summary, Certificate, str]:
+def fitted_like(other: Summary, changes: Mapping[str, Json]) -> FittedSummary:
+    """Return the settings of another summary with other noise, and its public parts. ConfigError: more would differ."""
+    spec = other.spec
+    as_there = {name: getattr(spec, name) for name in ("marks", "topics", "points")}
+    wanted = synthesis_from_settings({"labels": list(spec.labels), **as_there, **changes, "kind": "summary"})
+    known = {name: getattr(wanted, name) for name in _OWN if name in changes}
+    known["without_pool"] = spec.without_pool or bool(known.get("without_pool"))  # it is not there
+    found = replace(spec, added=(), added_shares=(), disjoint=False, **known)
+    apart = [
+        name for name, value in changes.items() if name not in _OWN and getattr(wanted, name) != getattr(found, name)
+    ]
+    if apart:
+        raise ConfigError(f"Expected {apart[0]} as in the summary of --like: only {', '.join(_OWN)} may differ.")
+    return FittedSummary(found, other.public.without_pool() if found.without_pool else other.public)
+
+
+def without_drafts(ready: Fitted) -> str:
+    """Return a warning that words are measured without public drafts by a language model; empty if they are not."""
+    if not isinstance(ready, FittedSummary) or not ready.spec.marks or ready.public.drafts:
+        return ""
+    absent, chooses = ready.spec.drafts > 0, {POINTS, TOPICS} & {*ready.spec.blocks}
+    why = "no language model is installed" if absent else "drafts=0"
+    said = f"No public drafts are written ({why}). Of words that the pool lacks, at most frequent ones count.\n"
+    said += "dptext summary show reads the summary" + ", and --writer pool writes from it" * bool(chooses)
+    said += ". --writer builtin needs an installed language model, and those words alone steer it."
+    return said + f"\nFor drafts, stop now, and run: {INSTALL}" * absent
+
+
+class ReadSummary(NamedTuple):
+    """A summary from a file, its verified certificate, and the sha256 of the file."""
+
+    summary: Summary
+    certificate: Certificate
+    sha256: str
+
+
+def read_summary(path: str | PathLike[str]) -> ReadSummary:
     """Return a summary, its verified certificate and its sha256. DataError: it is no summary, or not the certified one.
 
     ConfigError: no certificate lies beside it.
@@ -133,7 +192,7 @@ def read_summary(path: str | PathLike[str]) -> tuple[Summary, Certificate, str]:
     found = Summary.of_bytes(data)
     if found.spec != verified.spec or not found.has_stated_noise:
         raise DataError(f"{given} says other settings than its certificate: nothing is written from it.")
-    return found, certificate, digest
+    return ReadSummary(found, certificate, digest)
 
 
 def writer_of(summary: Summary, name: str | None) -> str:
@@ -146,7 +205,7 @@ def writer_of(summary: Summary, name: str | None) -> str:
 
 
 def write(
-    summary: str | PathLike[str] | Synthesized,
+    summary: str | PathLike[str] | Synthesized | ReadSummary,
     *,
     writer: str | None = None,
     size: int = 0,
@@ -162,7 +221,8 @@ def write(
     """Return a corpus that is written from a summary. It costs no privacy, and can be repeated.
 
     Args:
-        summary: the path of a summary with its certificate beside it, or the result of `dptext.summarize`.
+        summary: the path of a summary with its certificate beside it, the result of `dptext.summarize`, or what
+            `read_summary` returned.
         writer: "pool" chooses and labels public texts; "builtin" lets a language model write new ones. None takes
             "builtin" where the summary has words and drafts.
         size: number of texts; 0 takes the writer's default.
@@ -186,6 +246,8 @@ def write(
     if isinstance(summary, Synthesized):
         found, certificate = summary.summary, summary.certificate
         digest, inputs = certificate.sha256, summary.inputs
+    elif isinstance(summary, ReadSummary):
+        (found, certificate, digest), inputs = summary, ()
     else:
         found, certificate, digest = read_summary(summary)
         inputs = (Path(summary), certificate_path(Path(summary)))
@@ -210,7 +272,7 @@ def write(
     source = secure() if seed is None else seeded(seed)
     more: dict[str, Any] = {"on_progress": on_progress} if isinstance(how, FromModel) else {}
     made = how.write(mixed, source, **more)
-    model = {"weights": how.weights} if isinstance(how, FromModel) else {}
+    model = {"weights": made.weights} if made.weights else {}
     made = replace(made, sentences=(*_first_said(found, how, mix), *made.sentences))
     return _derived(
         made,

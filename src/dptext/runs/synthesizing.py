@@ -95,13 +95,19 @@ def synthesize(
     from the noisy numbers that were kept, and neither reads a private text, nor draws noise, nor charges anything.
     """
     spec = synthesis_from_settings({"kind": kind, **set_})
-    refuse_same(private, public)
     corpus = Private(private, Fields(text=text, label=label, author=author), {"record": record})
-    corpus.check()
-    pool = as_records(public, text=public_text or text)
-    apart_from = (record.text for record in pool)
-    fitted = spec.fit(public=pool, seed=seed)
-    return run(corpus, fitted, public=apart_from, payment=payment, randomness=randomness)
+    fitted, pool = read_pool(spec, corpus, public, text=public_text or text, seed=seed)
+    return run(corpus, fitted, public=pool, payment=payment, randomness=randomness)
+
+
+def read_pool(
+    spec: CorpusSpec, private: Private, public: Texts | None, *, text: str, seed: int | None
+) -> tuple[Fitted, Iterator[str]]:
+    """Return the synthesis, fitted to the pool, and the pool's texts; errors as `synthesize`, before the charge."""
+    refuse_same(private.source, public)
+    private.check()
+    pool = as_records(public, text=text)
+    return spec.fit(public=pool, seed=seed), (record.text for record in pool)
 
 
 def run(

@@ -2,8 +2,9 @@
 
 The folder lies beside the output; its owner alone can read it. It has the charge key before anything is charged, and
 what was drawn before the charge is settled: the summary, of a synthesis that measures one and then writes from it, or
-else the whole files. Then the files are published, and the folder is deleted. Nothing is drawn again once the state
-names what was drawn. A run that is killed before reads and draws again, and what it had drawn is overwritten unseen.
+else the whole files. Then the files are published, and the folder is deleted. A summary and its certificate are one
+file, which one renaming puts in place: from then on nothing is drawn again. Whole files are kept once the state names
+them. A run that is killed before reads and draws again: what it had drawn was in memory, or is overwritten unseen.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ _HEX: Final = re.compile("[0-9a-f]{64}")
 _STATE: Final = "state.json"
 _LOCK: Final = "lock"
 _PARTS: Final = "whole"  # the folder of the files
-_SUMMARY: Final = "summary"
+_SUMMARY: Final = "summary"  # the certificate in one line, then the bytes of the summary
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,9 +111,10 @@ class Unpublished:
         there = self.load()
         if there is None or not self.goes_on(charge_key, resume=resume):
             return None
-        if not (there.summary or (there.files and there.charge_key)):
+        measured = None if there.files else self.summary()
+        if measured is None and not (there.files and (there.charge_key or self.has_summary)):
             return None
-        found = self._certificate() if there.files else Certificate.from_json(there.certificate)
+        found = self._certificate() if measured is None else measured[1]
         account = None if found.charged is None else found.charged.account
         mine = json.dumps(settings(spec), sort_keys=True), None if payment is None else payment.account
         if (json.dumps(found.settings, sort_keys=True), account) != mine:
@@ -134,6 +136,7 @@ class Unpublished:
         state = CorpusState(
             settings=settings, charge_key="" if payment is None else payment.charge_key(), force=self.force
         )
+        (self.folder / _STATE).unlink(missing_ok=True)  # first: a kill leaves no state whose numbers are deleted
         self._forget_drawn()
         self._save(state)
         self._try_publishing()
@@ -145,8 +148,7 @@ class Unpublished:
         try:
             yield
         except BaseException:
-            there = self.load()
-            if not ((there is not None and there.summary) or _charged(payment, state)):
+            if not (self.has_summary or _charged(payment, state)):
                 self.forget()
             raise
 
@@ -155,28 +157,32 @@ class Unpublished:
         self._forget_drawn()
         (self.folder / _STATE).unlink(missing_ok=True)
 
-    def measured(self, state: CorpusState, data: bytes, certificate: Certificate) -> CorpusState:
-        """Keep a summary before anything is written from it, and return the state that says so.
+    @property
+    def has_summary(self) -> bool:
+        """Whether the run that lies here has drawn its summary."""
+        return all((self.folder / name).exists() for name in (_STATE, _SUMMARY))
 
-        The file is for its owner alone. It is whole on the disk before the state names it.
+    def measured(self, data: bytes, certificate: Certificate) -> None:
+        """Keep a summary with its certificate before anything is written from it.
+
+        Both are one file for its owner alone. A kill or a loss of power leaves the whole file, or none.
         """
         file = Target(self.folder / _SUMMARY, force=True)
         file.clear()
-        file.write(data)
-        kept = replace(state, summary=hashlib.sha256(data).hexdigest(), certificate=certificate.to_json())
-        self._save(kept)
-        return kept
+        file.write(json.dumps(certificate.to_json()).encode() + b"\n" + data)
 
-    def summary(self, state: CorpusState) -> tuple[bytes, Certificate] | None:
+    def summary(self) -> tuple[bytes, Certificate] | None:
         """Return the summary that is kept, and its certificate; None if none is. ConfigError: it was changed."""
-        if not state.summary:
+        if not self.has_summary:
             return None
         path = self.folder / _SUMMARY
         with telling(path, "read"):
-            data = path.read_bytes()
-        if hashlib.sha256(data).hexdigest() != state.summary:
-            raise ConfigError(f"{path} is not what the run drew: nothing is released. Begin anew with --force.")
-        return data, Certificate.from_json(state.certificate)
+            head, _, data = path.read_bytes().partition(b"\n")
+        with contextlib.suppress(ValueError, TypeError, RecursionError):
+            certificate = Certificate.from_json(json.loads(head))
+            if hashlib.sha256(data).hexdigest() == certificate.sha256:
+                return data, certificate
+        raise ConfigError(f"{path} is not what the run drew: nothing is released. Begin anew with --force.")
 
     def keep(self, found: Synthesized, state: CorpusState) -> CorpusState:
         """Write all files into the folder, for their owner alone, and return the state that lists them."""

@@ -51,6 +51,11 @@ class Desk:
     def __init__(self, steered: Steered, progress: WritingProgress) -> None:
         self._steered, self._progress = steered, progress
 
+    @property
+    def weights(self) -> str:
+        """sha256 of the weights of the model."""
+        return self._steered.writer.model.digest
+
     def shifts(self, tasks: Iterable[tuple[int, int]]) -> Iterator[tuple[int, Shift]]:
         """Yield label and shift for each label with its seed."""
         for label, seed in tasks:
@@ -67,6 +72,11 @@ class Desks:
 
     def __init__(self, pool: ProcessPoolExecutor, count: Synchronized[int], progress: WritingProgress) -> None:
         self._pool, self._count, self._progress = pool, count, progress
+
+    @property
+    def weights(self) -> str:
+        """sha256 of the weights of the model, as one of the processes loaded it."""
+        return self._pool.submit(_weights).result()
 
     def shifts(self, tasks: Iterable[tuple[int, int]]) -> Iterator[tuple[int, Shift]]:
         """Yield label and shift for each label with its seed, in the order of the tasks."""
@@ -110,6 +120,11 @@ def _begin(steering: WordTargets, count: Synchronized[int]) -> None:
             count.value += n
 
     _STEERED[:] = [(Steered.of(steering), more)]
+
+
+def _weights() -> str:
+    ((steered, _),) = _STEERED
+    return steered.writer.model.digest
 
 
 def _shift(label: int, seed: int) -> Shift:

@@ -7,7 +7,6 @@ leaves under the label that it was written for. Nothing here reads private text,
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -16,7 +15,7 @@ import numpy as np
 
 from dptext import _validate
 from dptext.errors import ConfigError
-from dptext.language.reading import load_language_model
+from dptext.kernels.processors import processors
 from dptext.sampling.discrete import uniform_below
 from dptext.sampling.randomness import Randomness
 from dptext.synthesis.blocks import POINTS, WORDS
@@ -40,7 +39,7 @@ class FromModel(HowSteered):
 
     Attributes:
         size: number of texts.
-        processes: number of processes that write; 0 takes one for each processor.
+        processes: number of processes that write; 0 takes one for each processor that this process may use.
     """
 
     size: int = 1_000
@@ -51,40 +50,31 @@ class FromModel(HowSteered):
         _validate.count(size=self.size)
         _validate.not_negative(processes=self.processes)
 
-    @property
-    def weights(self) -> str:
-        """sha256 of the weights of the model. ConfigError, MissingExtraError: see `load_language_model`."""
-        return load_language_model(self.model).digest
-
     def write(self, summary: Summary, source: Randomness, *, on_progress: Progress | None = None) -> Synthetic:
-        """Return new texts with labels. ConfigError: the summary has no words, or the model no room for a prompt."""
+        """Return new texts with labels, and the digest of the model.
+
+        ConfigError: the summary has no words, or the model no room for a prompt, or see `load_language_model`.
+        """
         spec, counts = summary.spec, summary.counts
         if WORDS not in summary.known or summary.public.lexicon is None:
             raise ConfigError("Expected a summary of words, found none: measure --with words, or take the writer pool.")
         wanted = apportioned(summary.shares(np.maximum(counts.numbers, counts.deviation)), self.size)
-        texts, stranger = self.written(summary, wanted, source, on_progress)
-        kept = [own[:n] for own, n in zip(texts, wanted.tolist(), strict=True)]
+        made = self.written(summary, wanted, source, on_progress)
+        kept = [own[:n] for own, n in zip(made.texts, wanted.tolist(), strict=True)]
         flat = [(text, spec.labels[c] if spec.labels else None) for c, own in enumerate(kept) for text in own]
         flat = [flat[i] for i in shuffled(len(flat), source)]
-        said = _said(summary, wanted, kept, stranger)
-        report = summary.report
-        return Synthetic(
-            tuple(text for text, _ in flat), tuple(label for _, label in flat), report, (*said, *report.sentences())
-        )
+        report, (texts, given) = summary.report, zip(*flat, strict=True) if flat else ((), ())
+        said = (*_said(summary, wanted, kept, made.stranger), *report.sentences())
+        return Synthetic(tuple(texts), tuple(given), report, said, weights=made.weights)
 
-    def written(
-        self, summary: Summary, numbers: Integers, source: Randomness, on_progress: Progress | None
-    ) -> tuple[list[list[str]], float]:
-        """Return the distinct readable texts of each label, about `numbers` `(labels or 1,)` of them.
-
-        The second value says by how many nats a token of theirs is less likely to the model than one of its own drafts.
-        """
+    def written(self, summary: Summary, numbers: Integers, source: Randomness, on_progress: Progress | None) -> Written:
+        """Return the distinct readable texts of each label, about `numbers` `(labels or 1,)` of them."""
         labels, whole = np.flatnonzero(numbers).tolist(), int(numbers.sum())
         drafted = len(labels) * self.drafts * (self.matches + 1 if self.steered else 1)
         progress, own, theirs = WritingProgress(drafted + whole, on_progress), _Likely(), _Likely()
         progress.begin()
         found: list[list[str]] = [[] for _ in numbers]
-        processes = self.processes or os.cpu_count() or 1
+        processes = self.processes or processors()
         with desk(WordTargets.of(summary, self), processes if whole >= _PARALLEL else 1, progress) as writers:
             seeds = _seeds(len(labels), source)
             shifts = {}
@@ -99,7 +89,22 @@ class FromModel(HowSteered):
                     found[label] += texts
                     theirs.add(likely, tokens)
                 found = [list(dict.fromkeys(each)) for each in found]
-        return found, own.mean - theirs.mean
+            return Written(found, own.mean - theirs.mean, writers.weights)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Written:
+    """What a model wrote.
+
+    Attributes:
+        texts: the texts of each label.
+        stranger: by how many nats a token of theirs is less likely to the model than one of its own drafts.
+        weights: sha256 of the weights of the model.
+    """
+
+    texts: list[list[str]]
+    stranger: float
+    weights: str
 
 
 @dataclass(slots=True)

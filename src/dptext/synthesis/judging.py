@@ -10,6 +10,7 @@ from typing import Final
 
 import numpy as np
 
+from dptext.errors import ConfigError
 from dptext.synthesis.blocks import POINTS, WORDS
 from dptext.synthesis.labelling import class_scores, class_sizes, shrunk
 from dptext.synthesis.summary import Summary
@@ -41,13 +42,19 @@ def judged(
     """Return the log-probability of each label for texts `(n, labels)`, numbers of units, and class means.
 
     `points` are those of the texts. If words were measured, they count beside the class means as far as they tell the
-    labels that the means give these texts: words that are mostly noise, or that a long text has many of, weigh less.
-    The means are shrunk by the share of noise in them, towards guesses made from the names of the labels if `prior`.
+    labels that the means give the pool: words that are mostly noise, or that a long text has many of, weigh less. So
+    what is said of a text does not depend on the texts beside it. The means are shrunk by the share of noise in them,
+    towards guesses made from the names of the labels if `prior`.
+
+    ConfigError: the summary leaves out the pool.
     """
     scores, sizes, means = labelled(summary, points, prior=prior)
     if WORDS in summary.known:
-        words = word_scores(summary, texts)
-        scores = scores + telling(words, scores.argmax(axis=1)) * words
+        pool, words = summary.public.pool, word_scores(summary, texts)
+        public, given = words, scores
+        if texts is not pool.texts:
+            public, given = word_scores(summary, pool.texts), labelled(summary, pool.points, prior=prior)[0]
+        scores = scores + telling(public, given.argmax(axis=1)) * words
         scores = scores - np.logaddexp.reduce(scores, axis=1)[:, None]
     return scores, sizes, means
 
@@ -78,7 +85,10 @@ def labelled(summary: Summary, points: Floats, *, prior: bool = True) -> tuple[F
     """Return the log-probability of each label for points `(n, labels)`, numbers of units, and class means.
 
     The means are shrunk by the share of noise in them, towards guesses made from the names of the labels if `prior`.
+    ConfigError: the summary leaves out the pool.
     """
+    if not summary.public.has_pool:
+        raise ConfigError(f"Expected the pool, as this summary leaves it out ({summary.public.pool_named}).")
     known, counts, pool = summary.known[POINTS], summary.counts, summary.public.pool
     dim = pool.points.shape[1]
     sizes = class_sizes(counts.numbers, counts.deviation)

@@ -118,6 +118,18 @@ def mark_rates(lexicon: Lexicon, texts: Sequence[str], drafts: Sequence[Sequence
     return np.array([np.maximum((marked + _PULL * usual) / (n + _PULL), _LEAST) for marked, n in own])
 
 
+def rate_texts(texts: int, drafts: Sequence[int]) -> Floats:
+    """Return the numbers of independent texts whose rates vary as those of `mark_rates` do, `(labels,)`.
+
+    `texts` is the number of the pool's texts, and `drafts` has that of each label's drafts. A rate is a weighted mean
+    over these texts, whose variance is that of one text times the sum of the squared weights.
+    """
+    written = sum(drafts)
+    pulled = _PULL / (written + _POOL)  # of all drafts; the pool as a whole has `_POOL` times as much
+    squared = [n * (1 + pulled) ** 2 + (written - n + _POOL**2 / max(1, texts)) * pulled**2 for n in drafts]
+    return np.array([(n + _PULL) ** 2 / each for n, each in zip(drafts, squared, strict=True)])
+
+
 def _marked(lexicon: Lexicon, texts: Sequence[str]) -> Floats:
     """Return the number of texts that have each word among their marks, `(width,)`."""
     marks = lexicon.marks(texts)

@@ -28,7 +28,7 @@ Arrays = dict[str, NDArray[Any]]
 _LEVEL: Final = 9  # of compression
 #: The largest number of bytes of the texts that one array unpacks to. A forged file is read no further.
 MOST_TEXT: Final = 1 << 31
-
+_MANY: Final = 1 << 53  # texts or drafts: fewer are there
 
 #: Digests of the texts that a summary without its pool leaves out.
 _OF_TEXTS: Final = ("public", "examples", "drafts")
@@ -41,25 +41,33 @@ class LeftOut:
     Attributes:
         digests: sha256 of the pool's texts, and of the examples and drafts if there were any, by the names of `Public`.
         texts: number of the pool's texts.
+        drafts: number of the drafts of each label; empty if no model wrote any.
         shown: place of each example among the pool's sorted texts, and its label.
     """
 
     digests: Mapping[str, str]
     texts: int
+    drafts: tuple[int, ...]
     shown: tuple[tuple[int, str | None], ...]
 
     def stored(self) -> dict[str, Json]:
         """Return JSON-able data."""
-        return {"digests": dict(self.digests), "texts": self.texts, "shown": [list(each) for each in self.shown]}
+        shown: list[Json] = [list(each) for each in self.shown]
+        return {"digests": dict(self.digests), "texts": self.texts, "drafts": list(self.drafts), "shown": shown}
 
     @classmethod
     def of_stored(cls, found: Mapping[str, Any]) -> Self:
         """Return what `stored` returned. KeyError, ValueError, TypeError: these are other data."""
         digests, texts = {name: str(digest) for name, digest in found["digests"].items()}, int(found["texts"])
         shown = tuple((int(place), label) for place, label in found["shown"])
-        if not {"public"} <= set(digests) <= set(_OF_TEXTS) or not all(0 <= place < texts for place, _ in shown):
+        drafts = tuple(map(int, found["drafts"]))
+        if (
+            not all(0 <= n < _MANY for n in (texts, *drafts))
+            or not {"public"} <= set(digests) <= set(_OF_TEXTS)
+            or not all(0 <= place < texts for place, _ in shown)
+        ):
             raise ValueError("Expected digests and places of texts.")
-        return cls(digests, texts, shown)
+        return cls(digests, texts, drafts, shown)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -96,8 +104,17 @@ class Public:
     @property
     def pool_named(self) -> str:
         """How many texts the pool has, and the beginning of their digest, in words."""
-        n = len(self.pool.texts) if self.left_out is None else self.left_out.texts
-        return f"{n:,} different texts, sha256 {self.digests['public'][:12]}..."
+        return f"{self.n_texts:,} different texts, sha256 {self.digests['public'][:12]}..."
+
+    @property
+    def n_texts(self) -> int:
+        """The number of the pool's texts, which may be left out."""
+        return len(self.pool.texts) if self.left_out is None else self.left_out.texts
+
+    @property
+    def n_drafts(self) -> tuple[int, ...]:
+        """The number of the drafts of each label, which may be left out; empty if no model wrote any."""
+        return tuple(map(len, self.drafts)) if self.left_out is None else self.left_out.drafts
 
     def without_pool(self) -> Self:
         """Return the parts without the pool's texts and their points, the examples, and the drafts.
@@ -109,7 +126,7 @@ class Public:
         if left is None:
             digests = {name: digest for name, digest in self.digests.items() if name in _OF_TEXTS}
             shown = tuple((place[each.text], each.label) for each in self.examples)
-            left = LeftOut(digests, len(pool.texts), shown)
+            left = LeftOut(digests, len(pool.texts), self.n_drafts, shown)
         topics = None if pool.topics is None else pool.topics.without_texts()
         bare = replace(pool, texts=(), points=pool.points[:0], topics=topics)
         return replace(self, pool=bare, examples=(), drafts=(), left_out=left)

@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from html import escape
+from statistics import NormalDist
 from typing import Final
 
 import numpy as np
@@ -25,6 +26,7 @@ HARDLY_MORE_THAN_NOISE: Final = (
 )
 _NAMED: Final = 8  # labels or topics in a sentence
 _NAMED_WORDS: Final = 12  # of a label
+_WRONG: Final = 0.05  # of the intervals of shown words do not hold their number, on average
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,32 +115,46 @@ def _part(share: float, about: str = "") -> str:
 class LabelWords:
     """The words that each label has more often than public text.
 
+    The words are chosen by their noisy numbers. So intervals of 95% each would hold the number without noise less often
+    than in 95%. If R of M words are shown, each interval has the level 1 - .05 R / M. Then the share of shown intervals
+    that do not hold their number is at most 5% on average (false coverage rate; Benjamini and Yekutieli 2005).
+
     Attributes:
         words: word, noisy number of units with it among their marks, and expected number by public text, for at most
             `_NAMED_WORDS` words of each label, those first that exceed the expected number most.
-        margin: half of the 95% interval of each number.
+        margin: half of the interval of each number.
     """
 
     words: tuple[tuple[tuple[str, float, float], ...], ...]
     margin: float
 
     @classmethod
-    def of(cls, names: Sequence[str], known: Known, gained: Floats, telling: NDArray[np.bool_]) -> LabelWords:
-        """Return the words whose `gained` numbers `(labels, width)` exceed what noise alone gives any word.
+    def of(
+        cls, names: Sequence[str], known: Known, counts: Known, rates: Floats, texts: Floats,
+        telling: NDArray[np.bool_],
+    ) -> LabelWords:  # fmt: skip
+        """Return the words whose numbers exceed the expected ones by more than chance gives any word.
 
-        `known` has the noisy numbers `(labels, width)`, and `gained` is what exceeds the expected numbers. `telling`
-        `(width,)` says which words can be shown.
+        `known` has the noisy numbers `(labels, width)`, and `counts` those of units `(labels,)`. `rates`
+        `(labels, width)` are those of public texts, which vary as those of so many independent `texts` `(labels,)` do.
+        `telling` `(width,)` says which words can be shown.
         """
-        least = known.deviation * math.sqrt(2 * math.log(max(2, gained.size)))  # about the largest of so many noises
+        units = np.maximum(counts.numbers, counts.deviation)[:, None]
+        usual = units * rates
+        gained = known.numbers - usual
+        spread = _spread(known.deviation, counts.deviation, units, rates, texts[:, None])
+        candidates = max(2, len(gained) * int(telling.sum()))
+        beyond = gained > spread * math.sqrt(2 * math.log(candidates))  # about the largest of so many deviations
         found = []
-        for numbers, more in zip(known.numbers, gained, strict=True):
+        for numbers, more, expected, shown in zip(known.numbers, gained, usual, beyond & telling, strict=True):
             order = np.argsort(-more, kind="stable")
-            best = [i for i in order[telling[order]][:_NAMED_WORDS] if more[i] > least]
-            found.append(tuple((names[i], float(numbers[i]), float(numbers[i] - more[i])) for i in best))
-        return cls(tuple(found), NORMAL * known.deviation)
+            best = order[shown[order]][:_NAMED_WORDS]
+            found.append(tuple((names[i], float(numbers[i]), float(expected[i])) for i in best))
+        shown = max(1, sum(map(len, found)))
+        return cls(tuple(found), NormalDist().inv_cdf(1 - _WRONG / 2 * shown / candidates) * known.deviation)
 
     def interval(self, number: float) -> tuple[float, float]:
-        """Return the 95% interval of a number; no number of units is below 0."""
+        """Return the interval of a number; no number of units is below 0."""
         return max(0.0, number - self.margin), max(0.0, number + self.margin)
 
     def shown(self, number: float) -> str:
@@ -157,6 +173,17 @@ class LabelWords:
             for label, own in zip(labels, self.words, strict=True)
         }  # fmt: skip
         return {"by_label": each, "margin": self.margin}
+
+
+def _spread(of_number: float, of_units: float, units: Floats, rates: Floats, texts: Floats) -> Floats:
+    """Return the deviation `(labels, width)` of number - units * rate, if private and public texts have one rate p.
+
+    Both noises, the sampling of the private texts, n p (1 - p), and that of the public ones, n^2 p (1 - p) / m, are
+    independent. p is (m rate + 1) / (m + 2), which is above 0 also for a word that no public text has.
+    """
+    p = (texts * rates + 1) / (texts + 2)
+    sampled = p * (1 - p) * (units + units**2 / texts)
+    return np.asarray(np.sqrt(of_number**2 + (rates * of_units) ** 2 + sampled))
 
 
 @dataclass(frozen=True, slots=True)
@@ -386,9 +413,10 @@ def _words(labels: Sequence[str], found: LabelWords, unit: str) -> str:
     for label, own in zip(labels, found.words, strict=True):
         shown = ", ".join(f"{escape(word)} {found.shown(n)}" for word, n, _ in own) or "none beyond the noise"
         lines.append(f"<tr><th scope='row'>{escape(label)}</th><td>{shown}</td></tr>")
-    each = f"Numbers: {unit} for which the word counts, and the 95% interval of each number by itself."
     note = (
-        f"<p>{each} The largest numbers are shown, and these are often too large. Only a few words of a text count.</p>"
+        f"<p>Numbers: {unit} for which the word counts. The largest of many numbers are shown, and these are often too "
+        "large. The intervals are wider for that: on average 95% of those shown hold the number without noise. Only a "
+        "few words of a text count.</p>"
     )
     return f"<table class='words'><caption>{title}</caption>{''.join(lines)}</tbody></table>{note}"
 

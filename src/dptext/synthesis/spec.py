@@ -43,6 +43,7 @@ class Synthetic:
         report: noisy numbers by label and topic.
         sentences: the output in plain words, the main finding first.
         data: contents of the output file if no text is released; empty takes the report as JSON.
+        weights: sha256 of the weights of the language model that wrote the texts; empty if none did.
     """
 
     texts: tuple[str, ...]
@@ -50,6 +51,7 @@ class Synthetic:
     report: Topics
     sentences: tuple[str, ...] = ()
     data: bytes = field(default=b"", repr=False)
+    weights: str = ""
 
 
 class Fitted(Protocol):

@@ -23,12 +23,12 @@ from dptext.frozen import Frozen
 from dptext.language.reading import MODEL_IS_PUBLIC, SMOLLM2, load_language_model
 from dptext.mechanism import FitProgress, OnProgress, settings
 from dptext.privacy.events import Event, ZcdpEvent
-from dptext.privacy.guarantee import Unit
+from dptext.privacy.guarantee import Relation, Unit
 from dptext.sampling.randomness import Randomness, seeded
 from dptext.synthesis.agreement import Known
 from dptext.synthesis.blocks import COUNTS, POINTS, TOPICS, UNLIKE, WORDS, SumLayout
 from dptext.synthesis.labelling import prior_means
-from dptext.synthesis.lexicon import MOST_READ, fit_lexicon, mark_rates, untelling_words
+from dptext.synthesis.lexicon import MOST_READ, fit_lexicon, mark_rates, rate_texts, untelling_words
 from dptext.synthesis.measuring import OnePass
 from dptext.synthesis.pool import PublicPool, fit_pool, pool_texts
 from dptext.synthesis.public import Public
@@ -36,7 +36,7 @@ from dptext.synthesis.readings import Corpus
 from dptext.synthesis.report import CorpusFit, LabelWords, Topics
 from dptext.synthesis.space import UNLIKE_SHARE, says_something
 from dptext.synthesis.spec import CorpusSpec, Fitted, Progress, Synthetic
-from dptext.synthesis.sums import Draws
+from dptext.synthesis.sums import Draws, Noise
 from dptext.synthesis.writer import Writer, examples_of
 from dptext.text.reading import as_records
 from dptext.text.records import Record
@@ -85,6 +85,7 @@ class SummarySpec(CorpusSpec):
         without_pool: whether the pool's texts are left out of the file. A writer is then given the pool.
         count_share, point_share, topic_share, word_share: shares of rho; 0 takes the default.
         added: rho of each further summary that was added to this one; `dptext summary add` sets it.
+        added_shares: the shares of rho of these summaries, one after the other, each in the order of `blocks`.
         disjoint: whether nobody is in two of the corpora whose summaries were added, by the word of their owners.
     """
 
@@ -107,6 +108,7 @@ class SummarySpec(CorpusSpec):
     topic_share: float = 0.0
     word_share: float = 0.0
     added: tuple[float, ...] = ()
+    added_shares: tuple[float, ...] = ()
     disjoint: bool = False
     kind: Literal["summary"] = field(default="summary", init=False)
 
@@ -130,6 +132,12 @@ class SummarySpec(CorpusSpec):
             fit = shares.get(UNLIKE, 0.0)
             raise ConfigError(
                 f"Expected shares of rho that add up to {1 - fit:g}, as all are named, found {total - fit:.3g}."
+            )
+        whole = len(self.added_shares) == len(self.added) * len(self.blocks) and min(self.added_shares, default=1.0) > 0
+        if not (whole and all(math.isclose(sum(each.values()), 1.0) for _, each in self._parts)):
+            raise ConfigError(
+                "Expected a share of rho above 0 for each block of each summary that was added: dptext summary add "
+                "adds summaries."
             )
 
     @property
@@ -163,6 +171,14 @@ class SummarySpec(CorpusSpec):
         return {**own, **given, **{name: left * weight / whole for name, weight in free.items()}}
 
     @property
+    def _parts(self) -> list[tuple[Noise, Mapping[str, float]]]:
+        """The noise, and the share of rho of each block, of this summary and of those that were added to it."""
+        n, relation = len(self.blocks), Relation(self.relation)
+        added = (dict(zip(self.blocks, self.added_shares[i * n :], strict=False)) for i in range(len(self.added)))
+        noises = (Noise(rho, relation) for rho in self.added)
+        return [(self.noise(), self.block_shares), *zip(noises, added, strict=True)]
+
+    @property
     def assumed(self) -> tuple[str, ...]:
         """The assumptions; with words also that the language model is public, and that added corpora are apart."""
         model = (MODEL_IS_PUBLIC,) if self.marks else ()
@@ -191,10 +207,20 @@ class SummarySpec(CorpusSpec):
 
     def layout(self, *, dim: int, width: int, share: float = 1.0) -> SumLayout:
         """Return the blocks for points of `dim` coordinates and a list of `width` words."""
+        return self._layout(self.noise(share), self.block_shares, dim=dim, width=width)
+
+    def _layout(self, noise: Noise, shares: Mapping[str, float], *, dim: int, width: int) -> SumLayout:
         widths = {POINTS: dim, COUNTS: 1, TOPICS: self.topics, WORDS: width, UNLIKE: 1}
         measured = {name: widths[name] for name in self.blocks}
-        rows = max(1, len(self.labels))
-        return SumLayout.of(measured, self.block_shares, self.noise(share), rows=rows, marks=self.marks)
+        return SumLayout.of(measured, shares, noise, rows=max(1, len(self.labels)), marks=self.marks)
+
+    def deviations(self) -> dict[str, float]:
+        """Return the deviation of the noise of each block: of this summary, and of those that were added to it."""
+        found = dict.fromkeys(self.blocks, 0.0)
+        for noise, shares in self._parts:
+            for each in self._layout(noise, shares, dim=1, width=1).blocks:
+                found[each.name] = math.hypot(found[each.name], noise.scale / each.part)
+        return found
 
     def fit(
         self, *, public: Iterable[Record], seed: int | None = None, on_progress: OnProgress | None = None
@@ -298,6 +324,7 @@ def _require_whole(spec: SummarySpec, public: Public, known: Mapping[str, Known]
         all(isinstance(text, str) for text in public.texts),
         public.pool.points.shape == (n, dim),
         spec.without_pool == (public.left_out is not None),
+        len(public.n_drafts) in (0, rows),
         (space is not None, topics is not None, lexicon is not None)
         == (spec.reads_points, spec.topics > 0, spec.marks > 0),
     ]
@@ -426,13 +453,9 @@ class Summary:
 
     @property
     def has_stated_noise(self) -> bool:
-        """Whether the deviations follow from the settings. Those of a sum of summaries are not looked at."""
-        if self.spec.added:
-            return True
-        widths = {name: known.numbers.shape[1] for name, known in self.known.items()}
-        layout = self.spec.layout(dim=widths.get(POINTS, 0), width=widths.get(WORDS, 0))
-        scale = self.spec.noise().scale
-        return all(math.isclose(self.known[each.name].deviation, scale / each.part) for each in layout.blocks)
+        """Whether the deviations follow from the settings."""
+        stated = self.spec.deviations()
+        return all(math.isclose(known.deviation, stated[name]) for name, known in self.known.items())
 
     @property
     def digest(self) -> str:
@@ -527,8 +550,9 @@ class Summary:
             raise ConfigError(
                 "Expected every addition to be of disjoint corpora, found one that is not: add all at once."
             )
-        added = (*one.added, two.rho, *two.added)
-        spec = replace(one, about=one.about + two.about, disjoint=disjoint, added=added)
+        added, own = (*one.added, two.rho, *two.added), two.block_shares
+        shares = (*one.added_shares, *(own[name] for name in two.blocks), *two.added_shares)
+        spec = replace(one, about=one.about + two.about, disjoint=disjoint, added=added, added_shares=shares)
         return Summary(spec, self.public, known, (*mine, *theirs))
 
     def _alike(self, other: Summary) -> dict[str, bool]:
@@ -548,11 +572,10 @@ class Summary:
         lexicon, rates = self.public.lexicon, self.public.rates
         if lexicon is None or rates is None:
             return None
-        known = self.known[WORDS]
-        units = np.maximum(self.counts.numbers, self.counts.deviation)
         dull = untelling_words()
         telling = np.array([word not in dull for word in lexicon.words])
-        return LabelWords.of(lexicon.words, known, known.numbers - units[:, None] * rates, telling)
+        texts = rate_texts(self.public.n_texts, self.public.n_drafts or [0] * len(self.counts.numbers))
+        return LabelWords.of(lexicon.words, self.known[WORDS], self.counts, rates, texts, telling)
 
 
 @runtime_checkable

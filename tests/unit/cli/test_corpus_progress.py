@@ -25,6 +25,7 @@ from dptext.language.reading import INSTALL
 from dptext.runs import synthesizing
 from dptext.runs.summarizing import read_summary
 from dptext.synthesis.prototypes import Prototypes
+from dptext.synthesis.summary import Summary
 
 PRIVATE_N: Final = 137
 WEIGHTS: Final = "5" * 64  # sha256
@@ -125,16 +126,19 @@ def test_words_without_public_drafts_are_warned_of_before_anything_is_measured(
     ran("summarize", "private.csv", "a.summary", *LABELLED, *FAST, "--with", "words", *drafts)
     warning = "\n".join(said[: said.index("measured")])
     why = "drafts=0" if installed else "no language model is installed"
-    assert f"Warning: no public drafts are written ({why})." in warning
+    assert f"Warning: No public drafts are written ({why})." in warning
     assert "dptext summary show reads the summary, and --writer pool writes from it" in warning
     assert "--writer builtin needs an installed language model" in warning
     assert (f"run: {INSTALL}" in warning) == (not installed)
     # What the warning says is so.
     ran("summary", "show", "a.summary")
+    read, of_bytes = list[int](), Summary.of_bytes
+    monkeypatch.setattr(Summary, "of_bytes", lambda data: (read.append(len(data)), of_bytes(data))[1])
     ran("write", "a.summary", "pool_wrote.csv", "--size", 9)  # the pool is the default
+    assert len(read) == 1  # the file is read once
     builtin = ("write", "a.summary", "new.csv", "--writer", "builtin", "--size", 5, *TINY[:4], "--set", "options=40")
     ran(*builtin, "--set", "temperature=2.0", "--set", "matches=1")
-    monkeypatch.setattr("dptext.synthesis.from_model.load_language_model", absent)
+    monkeypatch.setattr("dptext.synthesis.word_shifts.load_language_model", absent)
     done = CliRunner().invoke(app, [*map(str, builtin), "--force"])
     assert isinstance(done.exception, MissingExtraError)
 

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import hashlib
 import json
+import warnings
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import dptext as dp
 import tiny_language
-from dptext.errors import ConfigError, DataError
+from dptext.errors import ConfigError, DataError, MissingExtraError
 from dptext.mechanism import settings
 from dptext.runs import summarizing
 from dptext.runs.certificate import certificate_path
 from dptext.runs.synthesized import Synthesized
 from dptext.sampling.randomness import seeded
 from dptext.synthesis.blocks import COUNTS
+from dptext.synthesis.summary import SummarySpec
 from dptext.synthesis.sums import Draws
 
 LABELS = ("health", "travel", "money", "leisure")
@@ -27,10 +30,66 @@ PRIVATE, POOL = dp.sample_records(317, seed=1), [r.text for r in dp.sample_recor
 SMALL = {"labels": LABELS, "encoder": "glove", "words": 8, "about": 300, "epsilon": 8.0}
 
 
+WORDS_TOO: dict[str, Any] = {"also": ["words", "topics"], "topics": 4, "drafts": 0, "vocabulary": 80}
+pytestmark = pytest.mark.filterwarnings("ignore:No public drafts are written:UserWarning")
+
+
 @pytest.fixture(scope="module")
 def summary() -> Synthesized:
-    return dp.summarize(PRIVATE, POOL, label="label", also=["words", "topics"], topics=4, drafts=0, vocabulary=80,
-                        **SMALL)  # fmt: skip
+    with pytest.warns(UserWarning, match=r"No public drafts are written \(drafts=0\)"):
+        return dp.summarize(PRIVATE, POOL, label="label", **WORDS_TOO, **SMALL)
+
+
+def test_a_summary_like_another_can_be_added_to_it(summary: Synthesized, tmp_path: Path) -> None:
+    paths = [tmp_path / f"{name}.summary" for name in "abc"]
+    summary.write(paths[0])
+    own: dict[str, Any] = {"label": "label", "epsilon": 4.0, "about": 90}
+    more = dp.sample_records(90, seed=4)
+    for path, like in zip(paths[1:], (summary, paths[0]), strict=True):
+        made = dp.summarize(more, like=like, **own)
+        made.write(path)
+        assert made.summary.public.digests == summary.summary.public.digests
+        assert made.certificate.guarantees[-1].epsilon == pytest.approx(4.0)
+    assert summarizing.add(*paths).summary.spec.about == 300 + 2 * 90
+    with pytest.raises(ConfigError, match="to be no input"):
+        made.write(paths[0], force=True)
+    bare = dp.summarize(more, like=summary, without_pool=True, **own)
+    assert not bare.summary.public.has_pool
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # no drafts are stored there, which is not said to be a lack
+        assert not dp.summarize(more, like=bare, **own).summary.public.has_pool
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"public": POOL}, "one of public=POOL and like=OTHER"),
+        ({"like": None}, "one of public=POOL and like=OTHER"),
+        ({"seed": 1}, "no public_text and no seed with like"),
+        ({"public_text": "body"}, "no public_text and no seed with like"),
+        ({"marks": 2}, "Expected marks as in the summary"),
+        ({"labels": ("health", "money")}, "Expected labels as in the summary"),
+        ({"also": ["words"], "unit": "author"}, "Expected unit as in the summary"),
+    ],
+)
+def test_what_would_differ_from_the_other_summary_is_refused(
+    summary: Synthesized, given: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(ConfigError, match=said):
+        dp.summarize(PRIVATE, label="label", **{"like": summary, **given})
+
+
+def test_a_missing_model_is_warned_of_before_anything_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    def absent(_: str) -> None:
+        raise MissingExtraError("A language model needs weights.")
+
+    def measured(*_: Any, **__: Any) -> None:
+        raise InterruptedError
+
+    monkeypatch.setattr("dptext.synthesis.summary.load_language_model", absent)
+    monkeypatch.setattr(summarizing, "run", measured)
+    with pytest.warns(UserWarning, match="For drafts, stop now, and run: "), pytest.raises(InterruptedError):
+        dp.summarize(PRIVATE, POOL, label="label", **{**WORDS_TOO, "drafts": 2}, **SMALL)
 
 
 def test_a_summary_is_one_draw_of_the_numbers_of_the_corpus(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,7 +190,13 @@ def test_a_model_writes_the_same_from_a_summary_without_its_pool(monkeypatch: py
     found = bare.summary.public
     assert (found.examples, found.drafts, found.pool.texts) == ((), (), ())
     set_ = {"writer": None, "size": 4, "seed": 2, "tokens": 6, "drafts": 2, "matches": 1, "options": 40, "processes": 1}
+    loaded = list[str]()
+    monkeypatch.setattr(
+        "dptext.synthesis.word_shifts.load_language_model", lambda name: (loaded.append(name), tiny_language.model())[1]
+    )
     expected, again = dp.write(whole, **set_), dp.write(bare, public=records, **set_)
+    assert len(loaded) == 2  # once for each corpus
+    assert expected.certificate.derived["weights"] == tiny_language.model().digest
     assert expected.certificate.derived["writer"] == again.certificate.derived["writer"] == "builtin"
     assert expected.releases == again.releases
     assert len(expected.releases) > 0
@@ -183,6 +248,37 @@ def test_a_summary_that_says_other_settings_than_its_certificate_is_refused(
         summarizing.read_summary(path)
 
 
+@pytest.mark.parametrize("factor", [1.0, 0.5, 1.5])
+def test_the_noise_of_a_sum_follows_from_its_parts(factor: float, tmp_path: Path) -> None:
+    """Three parts of other epsilons and shares. A deviation that does not follow is refused: smaller or larger."""
+    paths = [tmp_path / f"{name}.summary" for name in "abcd"]
+    for epsilon, share, path in zip((4.0, 2.0, 8.0), (0.0, 0.6, 0.3), paths, strict=False):
+        dp.summarize(PRIVATE, POOL, label="label", count_share=share, **{**SMALL, "epsilon": epsilon}).write(path)
+    sum_of_two = summarizing.add(*paths[:2], disjoint=True)
+    sum_of_two.write(paths[3])
+    whole = summarizing.add(paths[2], paths[3], disjoint=True)  # a sum is added, too
+    apart = [summarizing.read_summary(each)[0].known[COUNTS].deviation for each in paths[:3]]
+    found = whole.summary
+    assert found.known[COUNTS].deviation == pytest.approx(np.linalg.norm(apart))
+    for name, known in found.known.items():
+        deviation = known.deviation * factor
+        data = replace(found, known={**found.known, name: replace(known, deviation=deviation)}).to_bytes()
+        own = replace(whole.certificate, sha256=hashlib.sha256(data).hexdigest())
+        replace(whole, data=data, certificate=own).write(tmp_path / "e.summary", force=True)
+        if factor == 1.0:
+            assert summarizing.read_summary(tmp_path / "e.summary")[0].known[name].deviation == deviation
+        else:
+            with pytest.raises(DataError, match="other settings than its certificate"):
+                summarizing.read_summary(tmp_path / "e.summary")
+
+
+@pytest.mark.parametrize("shares", [(), (1.0,), (0.5, 0.5, 0.5), (1.5, -0.5, 0.0), (0.5, 0.49)])
+def test_a_sum_without_the_shares_of_its_parts_is_refused(shares: tuple[float, ...]) -> None:
+    with pytest.raises(ConfigError, match="each block of each summary"):
+        SummarySpec(labels=("a", "b"), added=(0.1,), added_shares=shares)
+    SummarySpec(labels=("a", "b"), added=(0.1,), added_shares=(0.2, 0.79, 0.01))
+
+
 def test_frames_have_the_columns_that_are_named(summary: Synthesized) -> None:
     made = dp.write(summary, size=10, text="Body", label="Topic")
     texts, labels = [each.output for each in made.releases], [each.label for each in made.releases]
@@ -222,10 +318,7 @@ def test_a_sum_of_seeded_and_secure_summaries_is_not_secure(tmp_path: Path) -> N
 
 def test_a_sum_says_how_texts_were_read(tmp_path: Path, summary: Synthesized) -> None:
     summary.write(tmp_path / "a.summary")
-    other = dp.summarize(
-        dp.sample_records(90, seed=4), POOL, label="label", also=["words", "topics"], topics=4, drafts=0, vocabulary=80,
-        **SMALL,
-    )  # fmt: skip
+    other = dp.summarize(dp.sample_records(90, seed=4), POOL, label="label", **WORDS_TOO, **SMALL)
     replace(other, certificate=replace(other.certificate, reading=("strip_html",))).write(tmp_path / "b.summary")
     assert summarizing.add(tmp_path / "a.summary", tmp_path / "b.summary").certificate.reading == ("strip_html",)
 

@@ -2,10 +2,11 @@
 
 import xml.etree.ElementTree as ET
 from dataclasses import replace
+from statistics import NormalDist
 
 import numpy as np
 
-from dptext.synthesis.agreement import NORMAL, Known
+from dptext.synthesis.agreement import Known
 from dptext.synthesis.report import LabelWords, Topics, topics_page
 
 COUNTS = np.array([[10.0, 500.0, -4.0], [20.0, 7.0, 300.4]])
@@ -87,7 +88,8 @@ def words() -> LabelWords:
     usual = np.array([[10.0, 20.0, 5.0, 250.0], [12.0, 10.0, 5.0, 9.0]])
     numbers, usual = np.insert(numbers, 1, 900.0, axis=1), np.insert(usual, 1, 10.0, axis=1)  # a word that says nothing
     telling = np.array([True, False, True, True, True])
-    return LabelWords.of(("pill", "says", "<b>dose", "train", "please"), Known(numbers, 10.0), numbers - usual, telling)
+    names, counts = ("pill", "says", "<b>dose", "train", "please"), Known(np.array([2_000.0, 2_000.0]), 10.0)
+    return LabelWords.of(names, Known(numbers, 10.0), counts, usual / 2_000, np.full(2, 1e6), telling)
 
 
 def test_words_stand_by_label_those_first_that_exceed_public_text_most() -> None:
@@ -96,12 +98,13 @@ def test_words_stand_by_label_those_first_that_exceed_public_text_most() -> None
     _, table = shown.iter("table")
     assert table.findtext("caption") == "Words more frequent than in public text"
     assert heads(table, "row") == ["<health>", "money"]
-    both = ["<b>dose 400 (380 to 420), pill 90 (70 to 110)", "none beyond the noise"]
+    both = ["<b>dose 400 (375 to 425), pill 90 (65 to 115)", "none beyond the noise"]
     assert [td.text for td in table.iter("td")] == both
-    assert any("of each number by itself. The largest numbers are shown" in (p.text or "") for p in shown.iter("p"))
+    assert any("on average 95% of those shown hold the number" in (p.text or "") for p in shown.iter("p"))
     data = report.to_dict()["words"]["by_label"]["<health>"]  # type: ignore[index, call-overload]
     assert [each["word"] for each in data] == ["<b>dose", "pill"]  # type: ignore[index, call-overload, union-attr]
-    assert data[1]["interval"] == [round(90 - 10 * NORMAL, 3), round(90 + 10 * NORMAL, 3)]  # type: ignore[index, call-overload]
+    wide = 10 * NormalDist().inv_cdf(1 - 0.025 * 2 / 8)  # 2 are shown of 8 that can be
+    assert data[1]["interval"] == [round(90 - wide, 3), round(90 + wide, 3)]  # type: ignore[index, call-overload]
 
 
 def test_words_of_a_corpus_without_labels_stand_beside_the_whole() -> None:

@@ -6,6 +6,7 @@ import pickle
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 from multiprocessing import get_context
 
@@ -21,8 +22,8 @@ from dptext.language.writing import Shifted, options_of
 from dptext.sampling.randomness import secure, seeded
 from dptext.sampling.weights import softmax
 from dptext.synthesis.blocks import COUNTS, WORDS
-from dptext.synthesis.desks import Desks, WritingProgress
-from dptext.synthesis.from_model import FromModel, _own_label
+from dptext.synthesis.desks import Desk, Desks, WritingProgress
+from dptext.synthesis.from_model import FromModel, Written, _own_label
 from dptext.synthesis.judging import believed
 from dptext.synthesis.readings import Corpus
 from dptext.synthesis.steering import FittedSteering, Steering
@@ -216,6 +217,27 @@ def test_the_writer_writes_as_many_texts_as_are_wanted_and_tells_how_far_it_is(f
     assert told[-1][0] == told[-1][1]
 
 
+def test_as_many_processes_write_as_this_one_may_use_processors(
+    fitted: FittedSteering, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = list[int]()
+
+    @contextmanager
+    def stopped(_: WordTargets, processes: int, __: WritingProgress) -> Iterator[Desk]:
+        asked.append(processes)
+        raise InterruptedError
+        yield
+
+    monkeypatch.setattr("dptext.synthesis.from_model.desk", stopped)
+    monkeypatch.setattr("os.cpu_count", lambda: 64)
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {2, 5, 6}, raising=False)
+    summary = fitted.measures.measure(corpus([]), Draws(seeded(2)))
+    for more in ({"size": 600}, {"size": 600, "processes": 2}, {"size": 500}):
+        with pytest.raises(InterruptedError):
+            replace(SPEC.writer, **more).write(summary, seeded(3))
+    assert asked == [3, 2, 1]
+
+
 def test_an_unsteered_writer_moves_no_token(fitted: FittedSteering) -> None:
     records = [each for each in dp.sample_records(2_000, seed=4) if each.label in SPEC.labels]
     summary = fitted.measures.measure(corpus(records), Draws(seeded(2)))
@@ -288,7 +310,7 @@ def test_a_label_of_which_too_few_different_texts_were_written_is_named(
 
     def said(*texts: int) -> str:
         written = [[f"{label}{i}zz" for i in range(n)] for label, n in zip(SPEC.labels, texts, strict=True)]
-        monkeypatch.setattr(FromModel, "written", lambda *_: (written, 0.0))
+        monkeypatch.setattr(FromModel, "written", lambda *_: Written(written, 0.0, ""))
         found = SPEC.writer.write(summary, seeded(1))
         assert len(found.texts) == sum(texts)
         return " ".join(found.sentences)

@@ -264,6 +264,8 @@ FORGED_BARE: dict[str, Callable[[dict[str, Any]], Any]] = {
     "an unknown digest": bare(lambda left: left["digests"].update(zq="zq")),
     "digests that are none": bare(lambda left: left.update(digests=3)),
     "a number that is none": bare(lambda left: left.update(texts="zq")),
+    "a number of drafts that is none": bare(lambda left: left.update(drafts=[-1])),
+    "drafts of other labels": bare(lambda left: left.update(drafts=[1])),
     "an example that is not there": bare(lambda left: left.update(shown=[[10**6, "zq"]])),
     "an example that is none": bare(lambda left: left.update(shown=[3])),
     "points of a pool that is not there": lambda arrays: arrays.update({"pool.points": np.zeros((3, 8), np.float32)}),
