@@ -442,6 +442,14 @@ def test_a_sum_is_added_to_but_not_to_a_part_of_it(folder: Path, tmp_path: Path)
     )
 
 
+@pytest.fixture(scope="module")
+def first(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A summary of counts and points."""
+    path = tmp_path_factory.mktemp("first") / "first.summary"
+    ran(folder, "summarize", "private.jsonl", path, *POOL, *LABELLED)
+    return path
+
+
 @pytest.mark.parametrize(
     ("more", "what"),
     [
@@ -452,11 +460,10 @@ def test_a_sum_is_added_to_but_not_to_a_part_of_it(folder: Path, tmp_path: Path)
     ],
 )
 def test_summaries_that_differ_are_refused_with_what_differs(
-    more: tuple[object, ...], what: str, folder: Path, tmp_path: Path
+    more: tuple[object, ...], what: str, folder: Path, first: Path, tmp_path: Path
 ) -> None:
-    ran(folder, "summarize", "private.jsonl", tmp_path / "first.summary", *POOL, *LABELLED)
     ran(folder, "summarize", "other.jsonl", tmp_path / "other.summary", *more)
-    said = refused(tmp_path, "summary", "add", "first.summary", "other.summary", "sum.summary")
+    said = refused(tmp_path, "summary", "add", first, "other.summary", "sum.summary")
     assert "found two that differ in " in said
     assert what in said.partition("differ in ")[2].partition(":")[0]
     assert "dptext summarize --like FIRST" in said
