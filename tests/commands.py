@@ -206,6 +206,8 @@ def _forked_for_a_command() -> bool:
 
 
 if __name__ == "__main__":
+    gc.disable()  # all that the imports make stays
+
     import typer.main
 
     import kept_words
@@ -235,6 +237,7 @@ if __name__ == "__main__":
             top.load(group).load(name)
     read_weights()
     gc.freeze()
+    gc.enable()
     if _forked_for_a_command():
         code = 0
         try:
