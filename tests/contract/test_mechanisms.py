@@ -54,6 +54,7 @@ def waits(kind: str, i: int, check: str = "guarantee") -> bool:
     *("sentdp-0-guarantee",),
     *("dp_prompt-1-guarantee", "erae-0-guarantee", "random_redaction-1-guarantee", "syntf-0-guarantee"),
     *("truncation-0-guarantee", "random_redaction-1-distribution", "count_redaction-1-distribution"),
+    *("embedded-0-guarantee", "word_metric-0-guarantee"),
     *("adept-0-guarantee", "label_only-0-guarantee", "label_only-0-distribution", "random_redaction-0-guarantee"),
     why="other tests of the mechanism see the same scale, its unit tests a wrong one; for the redaction of words and "
     "its guarantee, test_what_keeps_words_states_nothing_pure and test_a_mask_that_comes_too_seldom_is_caught",

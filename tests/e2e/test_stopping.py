@@ -17,13 +17,13 @@ from vectors import WORDS
 
 CANARY = "zq9canaryxv"
 RUN = [sys.executable, "-c", "from dptext.cli.app import main; main()"]
-#: Put before everything: each batch of words takes a while.
+#: Put before everything: each batch of words takes a while, most of all after the first, of which Parquet is written.
 SLOW = """
-import time
+import itertools, time
 from dptext.mechanisms.words.word_metric import WordChoiceMechanism
-kept = WordChoiceMechanism.privatize
+kept, seconds = WordChoiceMechanism.privatize, itertools.chain([0.01] * 25, itertools.repeat(0.1))
 def privatize(self, records, randomness):
-    time.sleep(0.05)
+    time.sleep(next(seconds))
     return kept(self, records, randomness)
 WordChoiceMechanism.privatize = privatize
 """

@@ -95,14 +95,16 @@ def test_nothing_that_is_printed_or_certified_tells_the_number_of_records(folder
     assert certificate["also_reveals"] == []
 
 
-def test_files_of_a_folder_are_measured_by_workers(folder: Path, tmp_path: Path) -> None:
+@pytest.mark.slow_cases("2", why="tests/unit/batch/test_corpora.py has two workers for a summary")
+@pytest.mark.parametrize("workers", [1, 2])
+def test_files_of_a_folder_are_measured_by_workers(workers: int, folder: Path, tmp_path: Path) -> None:
     """Under one seed the sums of many files and workers are those of one file, to the last digit."""
     lines = (folder / "private.jsonl").read_text("utf-8").splitlines(keepends=True)
     (tmp_path / "many").mkdir()
     for i in range(3):
         (tmp_path / "many" / f"{i}.jsonl").write_text("".join(lines[i::3]), "utf-8")
     for source, target, more in (
-        (folder / "private.jsonl", "one.summary", ()), (tmp_path / "many", "many.summary", ("--workers", 2)),
+        (folder / "private.jsonl", "one.summary", ()), (tmp_path / "many", "many.summary", ("--workers", workers)),
     ):  # fmt: skip
         ran(folder, "summarize", source, tmp_path / target, *POOL, *LABELLED, "--with", "topics", "--set", "topics=4",
             "--seed", 3, *more)  # fmt: skip
@@ -440,6 +442,14 @@ def test_a_sum_is_added_to_but_not_to_a_part_of_it(folder: Path, tmp_path: Path)
     )
 
 
+@pytest.fixture(scope="module")
+def first(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A summary of counts and points."""
+    path = tmp_path_factory.mktemp("first") / "first.summary"
+    ran(folder, "summarize", "private.jsonl", path, *POOL, *LABELLED)
+    return path
+
+
 @pytest.mark.parametrize(
     ("more", "what"),
     [
@@ -450,11 +460,10 @@ def test_a_sum_is_added_to_but_not_to_a_part_of_it(folder: Path, tmp_path: Path)
     ],
 )
 def test_summaries_that_differ_are_refused_with_what_differs(
-    more: tuple[object, ...], what: str, folder: Path, tmp_path: Path
+    more: tuple[object, ...], what: str, folder: Path, first: Path, tmp_path: Path
 ) -> None:
-    ran(folder, "summarize", "private.jsonl", tmp_path / "first.summary", *POOL, *LABELLED)
     ran(folder, "summarize", "other.jsonl", tmp_path / "other.summary", *more)
-    said = refused(tmp_path, "summary", "add", "first.summary", "other.summary", "sum.summary")
+    said = refused(tmp_path, "summary", "add", first, "other.summary", "sum.summary")
     assert "found two that differ in " in said
     assert what in said.partition("differ in ")[2].partition(":")[0]
     assert "dptext summarize --like FIRST" in said

@@ -281,6 +281,7 @@ def test_labels_of_a_corpus_are_compared_however_they_are_spelled() -> None:
     assert rows["public-only"]["accuracy"]["value"] > 0.5
 
 
+@pytest.mark.slow_cases("test1", why="half of the private texts stay; the test above has test texts")
 @pytest.mark.parametrize("test", [(), ("--test", "test.jsonl")])
 def test_labels_of_a_corpus_are_judged_first_of_all(test: tuple[str, ...]) -> None:
     """Where no test texts are given, half of the private ones are; shuffled labels do not pass for a good corpus."""

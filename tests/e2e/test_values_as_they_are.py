@@ -91,8 +91,8 @@ def test_columns_of_parquet_leave_with_their_types(tmp_path: Path, ids: list[Any
     (tmp_path / "parts" / "a.parquet").write_bytes((tmp_path / "in.parquet").read_bytes())
     for name, empty in {"b": pa.table({}), "c": pa.table({"n": pa.array([], pa.int64())}), "d": source[:0]}.items():
         pq.write_table(empty, tmp_path / "parts" / f"{name}.parquet")
-    whole = isinstance(ids[0], int)
-    alone = () if whole else ("--workers", "1")  # one quick case has worker processes: they start slowly
+    # one slow case has worker processes, which start slowly: tests/unit/batch has them in quick tests
+    alone = () if isinstance(ids[0], float) else ("--workers", "1")
     out = _privatized(tmp_path, "parts", "out", *_keeping(), *alone)
     (part,) = out.glob("*.parquet")
     assert pq.read_schema(part).remove_metadata() == found.schema.remove_metadata()
@@ -346,7 +346,7 @@ def test_parts_without_anything_add_nothing_to_a_folder(tmp_path: Path, extensio
     for i, data in enumerate([*_blank_parts(extension), _one_row(extension)]):
         (parts / f"p{i}.{extension}").write_bytes(data)
     kept = [*kept_words.OPTIONS, "--output-format", "jsonl"]
-    kept += [] if extension == "jsonl" else ["--workers", "1"]  # one format has worker processes: they start slowly
+    kept += [] if extension == "tsv" else ["--workers", "1"]  # a slow case has worker processes: they start slowly
     told = _done("privatize", parts, tmp_path / "dry", *kept, "--dry-run", "--json")
     assert json.loads(told)["records"] == 1
     _done("privatize", parts, tmp_path / "out", *kept)

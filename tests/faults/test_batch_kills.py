@@ -19,6 +19,7 @@ import dptext as dp
 from dptext.errors import ConfigError
 from dptext.ledger.books import Ledger
 from dptext.runs.verification import verify
+from dptext.text.files import held
 from many_files import ids, mechanism, shards
 
 HERE = Path(__file__).parent
@@ -127,10 +128,35 @@ def test_workers_are_killed_around_the_publishing_of_parts(rig: Rig, before: int
     print(f"{died} workers were killed")
 
 
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 @pytest.mark.slow_cases("postgresql", why="SQLite is killed in the same way; tests/unit/ledger has PostgreSQL")
-@pytest.mark.parametrize(
-    ("kills", "least"), [(1, 1), pytest.param(40, 10, marks=pytest.mark.slow)], ids=["few", "many"]
-)
+@pytest.mark.parametrize("seen", [False, True], ids=["before a part is visible", "after"])
+def test_a_driver_that_works_alone_is_killed_at_a_part(rig: Rig, seen: bool) -> None:
+    given = {**rig.given, "workers": 1}
+    child = os.fork()
+    if not child:
+        link, parts = os.link, iter(range(7))
+
+        def dying(source: str, target: str) -> None:
+            last = "part-" in os.fspath(target) and next(parts, None) is None
+            if seen or not last:
+                link(source, target)
+            if last:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        os.link = dying  # type: ignore[assignment]
+        try:
+            batch_driver.main({**given, "resume": False})
+        finally:
+            os._exit(70)  # whatever happens, the child does not go on with the tests
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+    assert rig.begun
+    batch_driver.main({**given, "resume": True})
+    rig.check()
+
+
+@pytest.mark.slow  # a driver that works alone is killed above, workers above and below
+@pytest.mark.parametrize(("kills", "least"), [(1, 1), (40, 10)], ids=["few", "many"])
 def test_drivers_are_killed_at_random_moments(rig: Rig, kills: int, least: int) -> None:
     rng, done = random.Random(7), 0
     process = rig.begin(resume=False)
@@ -176,7 +202,15 @@ def _workers() -> set[int]:
     return found
 
 
-@pytest.mark.slow_cases("postgresql", why="SQLite is killed in the same way; tests/unit/ledger has PostgreSQL")
+def test_a_second_driver_is_refused_and_pays_nothing(rig: Rig) -> None:
+    folder = rig.folder / ".out.run"
+    folder.mkdir()
+    with held(folder / "lock", ""), pytest.raises(ConfigError, match="Another run is writing here"):
+        batch_driver.main({**rig.given, "resume": False})
+    assert list(rig.ledger.log("account")) == []
+
+
+@pytest.mark.slow  # a second driver is refused above
 def test_two_drivers_at_once(rig: Rig) -> None:
     first = rig.begin(resume=False)
     wait_until(lambda: rig.begun)

@@ -129,6 +129,10 @@ def check_goes_on(folder: Path, out: str, *given: str, first: Callable[[], objec
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 
 
+@pytest.mark.slow_cases(
+    *("before writing-True", "written-True", "before publishing-True", "in the middle of writing-False"),
+    why="a death before, amid and after each of them stays",
+)
 @pytest.mark.parametrize(
     ("step", "paid"),
     [*((step, True) for step in KEPT), ("in the middle of writing", False), ("before publishing", False)],
@@ -150,6 +154,7 @@ def test_a_run_that_dies_in_writing_goes_on_from_what_it_drew(step: str, paid: b
     dp.verify(certificate_path(folder / "out.jsonl"), **({"ledger": ledger} if paid else {}))
 
 
+@pytest.mark.slow_cases("drawn", why="a death after it, before its state is written, stays")
 @pytest.mark.parametrize("step", UNKEPT)
 def test_a_run_that_dies_before_it_keeps_its_numbers_reads_again_under_one_charge(step: str, folder: Path) -> None:
     given = ("synthesize", "private.jsonl", "out.jsonl", *SMALL, *PAYING)

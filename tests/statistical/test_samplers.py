@@ -152,6 +152,7 @@ def test_uniform_open_reaches_its_tail() -> None:
     assert values[1] == pytest.approx((5 + 7 / 2**64) * 2.0**-64, rel=1e-12)
 
 
+@pytest.mark.slow  # test_discrete_laplace and test_discrete_gaussian hold the same samplers to their formulas
 def test_opendp_agrees() -> None:
     """opendp's samplers are the oracle: two-sample tests at the same scale, and at a wrong one."""
     import opendp.prelude as dp

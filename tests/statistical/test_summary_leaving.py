@@ -133,12 +133,19 @@ def by_corpus(attacked: Attacked, fault: Callable[[Write, list[dp.Record]], Writ
     return lambda summary, seed: both[seed % 2](summary, seed)
 
 
+@pytest.mark.slow_cases(
+    *("document-replace_one", "author-add_or_remove_one"),
+    why="each unit and each relation stays once; test_summary_canary.py has all four without a writer",
+)
 @pytest.mark.parametrize(("unit", "relation"), CASES)
 def test_public_texts_that_leave_tell_no_more_than_epsilon(unit: str, relation: str) -> None:
     attacked = Attacked(unit, relation, **TOPICS_ALONE)
     assert attacked.bound(from_pool) <= attacked.stated
 
 
+@pytest.mark.slow_cases(
+    "document-clean sums", "author-a tenth of the noise", why="each unit and each share of the noise stays once"
+)
 @pytest.mark.parametrize("noise", [0.1, 0.0], ids=["a tenth of the noise", "clean sums"])
 @pytest.mark.parametrize("unit", ["document", "author"])
 def test_less_noise_than_is_stated_is_refuted_by_public_texts_that_leave(unit: str, noise: float) -> None:

@@ -1,5 +1,6 @@
 """A gateway over a tiny model, and keys for it."""
 
+import asyncio
 import atexit
 import functools
 import json
@@ -135,21 +136,32 @@ def served(folder: Path, location: str | None = None, **settings: Any) -> Iterat
     ledger.close()
 
 
+class Soon:
+    """The asyncio of uvicorn's server, which looks each .1 s whether it is to end: here each .01 s."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(asyncio, name)
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds / 10)
+
+
 @contextmanager
 def live(app: FastAPI) -> Iterator[str]:
     """The address of a server over an application that lives already."""
     running, taken = server(app), socket.create_server(("127.0.0.1", 0))
     running.config.lifespan = "off"
     thread = threading.Thread(target=running.run, kwargs={"sockets": [taken]}, daemon=True)
-    thread.start()
-    while not running.started:
-        assert thread.is_alive()
-        time.sleep(0.002)
-    try:
-        yield f"http://127.0.0.1:{taken.getsockname()[1]}"
-    finally:
-        running.should_exit = True
-        thread.join()
+    with mock.patch("uvicorn.server.asyncio", Soon()):
+        thread.start()
+        while not running.started:
+            assert thread.is_alive()
+            time.sleep(0.002)
+        try:
+            yield f"http://127.0.0.1:{taken.getsockname()[1]}"
+        finally:
+            running.should_exit = True
+            thread.join()
 
 
 def traced(patch: pytest.MonkeyPatch) -> list[tuple[str, dict[str, str]]]:

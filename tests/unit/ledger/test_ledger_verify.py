@@ -378,7 +378,7 @@ def test_a_broken_tally_is_a_problem_like_others(books: Books, text: str) -> Non
     problems: tuple[str, ...] = ()
     with suppress(ValueError, LookupError, TypeError, AttributeError):
         problems = books.problems
-    gc.collect()  # what an error leaves half read warns here, and not in another test
+    gc.collect(1)  # what an error leaves half read warns here, and not in another test
     books.run("UPDATE tallies SET events = :events WHERE digest = :digest", **sound)
     assert ONE_SUBJECT in problems
 

@@ -103,7 +103,7 @@ def test_headers_have_a_deadline_and_a_key_has_time(tmp_path: Path, monkeypatch:
         data = b'{"text": "secret", "label": "travel"}\n'
         path = "/v1/jobs?model=labels&label_field=label"
         with opened(url, head(gateway.key, path, f"Content-Length: {len(data)}", "Connection: close")) as slow:
-            time.sleep(0.5)
+            time.sleep(0.3)  # longer than who has no key may take
             slow.sendall(data)
             assert answered(slow).startswith("HTTP/1.1 202")
 
@@ -111,9 +111,9 @@ def test_headers_have_a_deadline_and_a_key_has_time(tmp_path: Path, monkeypatch:
 @pytest.mark.parametrize("path", [RELEASE, "/v1/jobs?model=labels&label_field=label"])
 def test_a_whole_body_has_one_deadline(tmp_path: Path, path: str) -> None:
     """A client that sends a byte now and then, each in time, is let go; nothing of it is logged or kept."""
-    with reached(tmp_path, seconds=0.5, upload_seconds=0.5) as (gateway, url), logged() as lines:
+    with reached(tmp_path, seconds=0.2, upload_seconds=0.2) as (gateway, url), logged() as lines:
         with opened(url, head(gateway.key, path, "Content-Length: 100000")) as slow:
-            slow.settimeout(0.1)
+            slow.settimeout(0.05)
             end, found = time.monotonic() + PATIENT, b""
             while time.monotonic() < end and not found:
                 slow.sendall(b"zebrafish")
@@ -202,7 +202,7 @@ def test_room_in_the_spool(tmp_path: Path, chunked: bool) -> None:
     with served(tmp_path, spool_bytes_of_key=24_000, spool_bytes=36_000, epsilon=1e6) as gateway:
         keys = [gateway.gate.keys.create(name, account="reviews", scopes=("jobs",)) for name in ("one", "two")]
 
-        def send(key: str, name: str, size: int = 3_000) -> httpx.Response:
+        def send(key: str, name: str, size: int = 6_000) -> httpx.Response:
             row = json.dumps({"text": "secret" * (size // 6), "label": "travel"}).encode()
             content = iter([row[:100], row[100:]]) if chunked else row
             path = "/v1/jobs?model=labels&label_field=label"

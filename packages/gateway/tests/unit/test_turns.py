@@ -95,7 +95,7 @@ def test_calls_that_wait_hold_no_thread(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_a_call_that_waits_too_long_is_not_charged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with served(tmp_path, seconds=0.5, threads=1) as gateway:
+    with served(tmp_path, seconds=0.3, threads=1) as gateway:
         with ThreadPoolExecutor(1) as pool, drawing(monkeypatch) as (began, go_on):
             first = asked(pool, gateway, "first-call")
             until(lambda: began)
@@ -179,7 +179,7 @@ def test_a_turn_that_comes_as_its_call_leaves_is_passed_on() -> None:
 
 
 def test_a_model_that_is_being_loaded_holds_nobody_else_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with served(tmp_path, seconds=1.0) as gateway:
+    with served(tmp_path, seconds=0.5) as gateway:
         shutil.copytree(tmp_path / "models" / "labels", tmp_path / "models" / "slow")
         loads, go_on, real = list[str](), threading.Event(), work.load_model
 

@@ -320,7 +320,7 @@ def test_a_mechanism_with_less_noise_than_it_declares_is_refuted(
         return AdeptNoise(spec, fitted.model)
 
     report = audits.whitebox(
-        broken(PublishedLaplace(2.0, 16, 1.0)), *antipodes(16), claim=claim, trials=2000, confidence=SURE
+        broken(PublishedLaplace(2.0, 16, 1.0)), *antipodes(16), claim=claim, trials=1000, confidence=SURE
     )
     assert report.refutes(claim)
     assert report.epsilon_lower_bound > 5  # of 8

@@ -1,5 +1,6 @@
 """The five studies in small: planted numbers come out, every row is there, and no text of the study is shown."""
 
+import functools
 import json
 import math
 from dataclasses import replace
@@ -28,9 +29,12 @@ def fit(spec, *, public=(), private=(), seed: int, title: str) -> Mechanism[str]
     return spec.fit(public=public, seed=seed, **({"private": private} if private else {}))
 
 
+BENCH = Bench(HashedWords(), SEED, fit, lambda _: None)
+
+
 @pytest.fixture
 def bench() -> Bench:
-    return Bench(HashedWords(), SEED, fit, lambda _: None)
+    return BENCH
 
 
 ROWS = {
@@ -41,17 +45,23 @@ ROWS = {
 }
 
 
-def studied(name: str, bench: Bench) -> tuple[Texts, Paper]:
+def anew(name: str, bench: Bench) -> tuple[Texts, Paper]:
     study, sizes = SMALL[name]
     texts = study.built_in(sizes, bench.seed)
     return texts, study.study(texts, bench, sizes)
 
 
+@functools.cache
+def studied(name: str) -> tuple[Texts, Paper]:
+    """One study for all tests, which only read it: test_studies_are_repeatable makes it again."""
+    return anew(name, BENCH)
+
+
 @pytest.mark.parametrize("name", SMALL)
-def test_each_study_shows_its_rows_and_no_text(name: str, bench: Bench) -> None:
+def test_each_study_shows_its_rows_and_no_text(name: str) -> None:
     if name in ("adept", "erae", "sentdp"):
         pytest.importorskip("torch")
-    texts, paper = studied(name, bench)
+    texts, paper = studied(name)
     assert paper.name == name
     if name in ROWS:
         assert [row.name for row in paper.rows] == ROWS[name]
@@ -69,8 +79,8 @@ def test_each_study_shows_its_rows_and_no_text(name: str, bench: Bench) -> None:
 
 @pytest.mark.parametrize("law", [Uniform(), Normal(0.1)])
 @pytest.mark.parametrize("dim", [2, 16])
-def test_the_counts_of_the_refutation_are_those_of_the_simulation(dim: int, law, bench: Bench) -> None:
-    _, paper = studied("refutation", bench)
+def test_the_counts_of_the_refutation_are_those_of_the_simulation(dim: int, law) -> None:
+    _, paper = studied("refutation")
     row = paper.row(f"n = {dim}, {law}")
     found = simulate(Claim(dim=dim), law, pairs=300, seed=SEED)
     assert row.numbers[refutation.SHARE] == found.share
@@ -113,19 +123,19 @@ def test_a_method_that_returns_its_input_is_found_out(bench: Bench) -> None:
 
 def test_published_systems_state_no_guarantee_of_a_text(bench: Bench) -> None:
     pytest.importorskip("torch")
-    _, paper = studied("adept", bench)
+    _, paper = studied("adept")
     assert paper.row(adept.PUBLISHED).epsilon == ("none", "claims 10")
     assert paper.row(adept.SOUND).epsilon == ("10 a text",)
     assert paper.facts["noise_epsilon"] == pytest.approx(40, rel=1e-3)  # 10 sqrt(16)
     assert paper.answer[0].startswith("ADePT as published: no guarantee; made sound at epsilon 10")
-    _, paper = studied("sentdp", bench)
+    _, paper = studied("sentdp")
     assert paper.row(sentdp.PUBLISHED).epsilon == ("none a document", "10 a sentence")
     assert paper.row(sentdp.SOUND).epsilon[0] == "10 a document"
 
 
-def test_er_ae_states_what_its_words_cost(bench: Bench) -> None:
+def test_er_ae_states_what_its_words_cost() -> None:
     pytest.importorskip("torch")
-    _, paper = studied("erae", bench)
+    _, paper = studied("erae")
     assert paper.row(erae.PUBLISHED).epsilon[0] == "72 a text*"  # six words at 12
     assert paper.row(erae.PROTECTING).epsilon[0] == "10 a text"
     # own epsilon 2 (12 - ln(size - 1)), and ln(size) on top: size is 101
@@ -133,7 +143,7 @@ def test_er_ae_states_what_its_words_cost(bench: Bench) -> None:
 
 
 def test_redaction_has_no_sound_variant(bench: Bench) -> None:
-    _, paper = studied("redaction", bench)
+    _, paper = studied("redaction")
     assert redaction.NO_SOUND in paper.answer
     assert paper.row("50% masked").epsilon == ("none", "delta 0.5 a word")
     assert not any(row.sound for row in paper.rows)
@@ -141,9 +151,9 @@ def test_redaction_has_no_sound_variant(bench: Bench) -> None:
 
 def test_studies_are_repeatable(bench: Bench) -> None:
     pytest.importorskip("torch")
-    first, second = (studied("sentdp", bench)[1].to_dict() for _ in range(2))
+    first, second = (made[1].to_dict() for made in (studied("sentdp"), anew("sentdp", bench)))
     assert first == second
-    other = studied("sentdp", replace(bench, seed=SEED + 1))[1].to_dict()
+    other = anew("sentdp", replace(bench, seed=SEED + 1))[1].to_dict()
     assert first["rows"] != other["rows"]
 
 
@@ -222,10 +232,10 @@ def test_short_documents_are_refused_by_what_the_command_has(bench: Bench) -> No
     assert "min_sentences" not in str(told.value)
 
 
-def test_columns_without_an_interval_are_named(bench: Bench) -> None:
-    _, paper = studied("refutation", bench)
+def test_columns_without_an_interval_are_named() -> None:
+    _, paper = studied("refutation")
     assert paper.without_interval() == (refutation.COUNT, refutation.LARGEST, refutation.TRUE)
-    _, paper = studied("redaction", bench)
+    _, paper = studied("redaction")
     assert paper.without_interval() == ()
 
 
