@@ -110,7 +110,7 @@ def by_rates(case: Case) -> None:
             for name, rule in rules.items():
                 read = []
                 for each in found:
-                    words, units = each.known[WORDS], np.maximum(each.counts.numbers, each.counts.deviation)
+                    words, units = each.known[WORDS], each.sizes
                     rates = zip(words.numbers, units, each.public.rates, strict=True)  # type: ignore[arg-type]
                     logs = np.log(np.array([rule(numbers, n, usual, words.deviation) for numbers, n, usual in rates]))
                     read.append(case.right(np.array([logs[:, sorted(places)].sum(axis=1) for places in known])))
@@ -127,8 +127,8 @@ def by_labels(case: Case, epsilon: float, size: int) -> None:
     """Print the accuracy of a classifier that learns from written texts, by the rule for their labels."""
     own, given = [row["text"] for row in case.base], [row["label"] for row in case.base]
     (found,) = case.summaries(case.spec(epsilon=epsilon), 1)
-    counts = np.maximum(found.counts.numbers, found.counts.deviation)
-    texts = FromModel(size=size).written(found, apportioned(counts, size), seeded(0), None).texts
+    wanted = apportioned(found.shares, size)
+    texts = FromModel(size=size).written(found, wanted, seeded(0), None).texts
     flat, written = [text for each in texts for text in each], np.repeat(np.arange(len(texts)), list(map(len, texts)))
     points = found.public.pool.space.points(flat)  # type: ignore[union-attr]
     words, means = word_scores(found, flat), labelled(found, points)[0]

@@ -285,18 +285,17 @@ def write(
 
 
 def _first_said(of: Summary, how: FromPool | FromModel, mix: Mapping[str, float] | None) -> Iterator[str]:
-    """Yield what is said first: that a pool has too few texts, and the noisy shares of the labels, if no mix is set."""
+    """Yield what is said first: that a pool has too few texts, and the shares of the labels, if no mix is set."""
     there = len(of.public.pool.texts)
     if isinstance(how, FromPool) and how.size > there:
         yield f"{how.size:,} texts are wanted, and the pool has {there:,} different ones: no more leave."
     if mix is not None or not of.spec.labels:
         return
-    report = of.report
+    report, shares = of.report, of.shares
     known, unit = report.estimates.by_label, report.measure
-    whole = max(1.0, float(known.numbers.sum()))
     each = [
-        f"{report.shown[i]} {known.numbers[i] / whole:.0%} ({known.low[i]:,.0f} to {known.high[i]:,.0f})"
-        for i in np.argsort(-known.numbers, kind="stable")
+        f"{report.shown[i]} {shares[i]:.0%} ({known.low[i]:,.0f} to {known.high[i]:,.0f})"
+        for i in np.argsort(-shares, kind="stable")
     ]
     for start in range(0, len(each), _IN_A_LINE):
         head = f"Shares of labels (in brackets: {unit}, at 95%): " if not start else ""

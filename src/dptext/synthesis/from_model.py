@@ -55,10 +55,10 @@ class FromModel(HowSteered):
 
         ConfigError: the summary has no words, or the model no room for a prompt, or see `load_language_model`.
         """
-        spec, counts = summary.spec, summary.counts
+        spec = summary.spec
         if WORDS not in summary.known or summary.public.lexicon is None:
             raise ConfigError("Expected a summary of words, found none: measure --with words, or take the writer pool.")
-        wanted = apportioned(summary.shares(np.maximum(counts.numbers, counts.deviation)), self.size)
+        wanted = apportioned(summary.shares, self.size)
         made = self.written(summary, wanted, source, on_progress)
         kept = [own[:n] for own, n in zip(made.texts, wanted.tolist(), strict=True)]
         flat = [(text, spec.labels[c] if spec.labels else None) for c, own in enumerate(kept) for text in own]

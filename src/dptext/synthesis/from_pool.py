@@ -68,7 +68,7 @@ class FromPool:
     def _labelled(self, summary: Summary, source: Randomness) -> Synthetic:
         spec, pool = summary.spec, summary.public.pool
         scores, found, means = judged(summary, pool.texts, pool.points, prior=self.prior)
-        sizes = summary.shares(found) * found.sum()
+        sizes = summary.shares * found.sum()
         most = self._most(summary)
         fitting = fitting_size(scores, sizes, most)
         size = most if self.size or fitting < _ENOUGH * most else fitting

@@ -12,7 +12,7 @@ import numpy as np
 
 from dptext.errors import ConfigError
 from dptext.synthesis.blocks import POINTS, WORDS
-from dptext.synthesis.labelling import class_scores, class_sizes, shrunk
+from dptext.synthesis.labelling import class_scores, shrunk
 from dptext.synthesis.summary import Summary
 from dptext.types import Floats, Integers
 
@@ -71,12 +71,9 @@ def telling(words: Floats, labels: Integers) -> float:
 
 def word_scores(summary: Summary, texts: Sequence[str]) -> Floats:
     """Return the log-probability of the words of texts `(n, labels)`, up to a number for each text: naive Bayes."""
-    known, counts, lexicon, rates = (
-        summary.known[WORDS], summary.counts, summary.public.lexicon, summary.public.rates,
-    )  # fmt: skip
+    known, lexicon, rates = summary.known[WORDS], summary.public.lexicon, summary.public.rates
     assert lexicon is not None and rates is not None  # noqa: S101, PT018 (words were measured)
-    units = np.maximum(counts.numbers, counts.deviation)
-    each = zip(known.numbers, units, rates, strict=True)
+    each = zip(known.numbers, summary.sizes, rates, strict=True)
     logs = np.log(np.array([believed(numbers, n, usual, known.deviation) for numbers, n, usual in each]))
     return np.array([logs[:, sorted(lexicon.known(text))].sum(axis=1) for text in texts]).reshape(len(texts), -1)
 
@@ -89,9 +86,9 @@ def labelled(summary: Summary, points: Floats, *, prior: bool = True) -> tuple[F
     """
     if not summary.public.has_pool:
         raise ConfigError(f"Expected the pool, as this summary leaves it out ({summary.public.pool_named}).")
-    known, counts, pool = summary.known[POINTS], summary.counts, summary.public.pool
+    known, pool = summary.known[POINTS], summary.public.pool
     dim = pool.points.shape[1]
-    sizes = class_sizes(counts.numbers, counts.deviation)
+    sizes = summary.sizes
     # The variance of the noise, and of the mean of a small class.
     variance = (known.deviation / sizes[:, None]) ** 2 + pool.points.var(axis=0) / sizes[:, None]
     means = known.numbers.reshape(-1, dim) / sizes[:, None]

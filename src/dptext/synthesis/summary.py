@@ -25,9 +25,9 @@ from dptext.mechanism import FitProgress, OnProgress, settings
 from dptext.privacy.events import Event, ZcdpEvent
 from dptext.privacy.guarantee import Relation, Unit
 from dptext.sampling.randomness import Randomness, seeded
-from dptext.synthesis.agreement import Known
+from dptext.synthesis.agreement import Known, least_squares
 from dptext.synthesis.blocks import COUNTS, POINTS, TOPICS, UNLIKE, WORDS, SumLayout
-from dptext.synthesis.labelling import prior_means
+from dptext.synthesis.labelling import class_sizes, prior_means
 from dptext.synthesis.lexicon import MOST_READ, fit_lexicon, mark_rates, rate_texts, untelling_words
 from dptext.synthesis.measuring import OnePass
 from dptext.synthesis.pool import PublicPool, fit_pool, pool_texts
@@ -424,9 +424,21 @@ class Summary:
         known = self.known[COUNTS]
         return Known(known.numbers[:, 0], known.deviation)
 
-    def shares(self, counts: Floats) -> Floats:
-        """Return the shares of the labels in what is written: those `wanted`, or those of `counts` `(labels or 1,)`."""
-        return np.array(self.wanted) if self.wanted else np.asarray(counts / counts.sum())
+    @property
+    def sizes(self) -> Floats:
+        """The numbers of units by label that every writer takes, `(labels or 1,)`; each at least 1.
+
+        They are the least-squares numbers of the report, pulled towards their mean by the share of noise in them.
+        """
+        counts, cells = self.counts, self.known.get(TOPICS)
+        found = counts if cells is None else least_squares(cells, counts).by_label
+        return class_sizes(found.numbers, found.deviation)
+
+    @property
+    def shares(self) -> Floats:
+        """The shares of the labels in what is written, `(labels or 1,)`: those `wanted`, or those of `sizes`."""
+        sizes = self.sizes
+        return np.array(self.wanted) if self.wanted else np.asarray(sizes / sizes.sum())
 
     @property
     def fit(self) -> CorpusFit | None:
@@ -511,7 +523,7 @@ class Summary:
         Labels that are not named keep their noisy shares of the rest. ConfigError: a label is unknown, or shares exceed
         1.
         """
-        labels, counts = self.spec.labels, np.maximum(self.counts.numbers, self.counts.deviation)
+        labels, sizes = self.spec.labels, self.sizes
         unknown = [name for name in mix if name not in labels]
         if unknown or not labels:
             raise ConfigError(
@@ -519,7 +531,7 @@ class Summary:
             )
         if any(share < 0 for share in mix.values()) or not 0 < (given := sum(mix.values())) <= 1 + 1e-9:
             raise ConfigError("Expected shares of labels from 0 to 1 that add up to at most 1.")
-        rest = np.array([0.0 if name in mix else n for name, n in zip(labels, counts, strict=True)])
+        rest = np.array([0.0 if name in mix else n for name, n in zip(labels, sizes, strict=True)])
         if not rest.any() and given < 1 - 1e-6:
             raise ConfigError(f"Expected shares of all labels to add up to 1, found {given:.3g}.")
         rest *= max(0.0, 1 - given) / max(rest.sum(), 1e-12)

@@ -82,13 +82,20 @@ class WordTargets:
     @classmethod
     def of(cls, summary: Summary, settings: HowSteered) -> WordTargets:
         """Return what steers the writer of this summary."""
-        spec, public, counts, words = summary.spec, summary.public, summary.counts, summary.known[WORDS]
+        spec, public, words = summary.spec, summary.public, summary.known[WORDS]
         assert public.lexicon is not None  # noqa: S101 (words were measured)
-        units = np.maximum(counts.numbers, counts.deviation)
         examples = tuple((each.text, each.label) for each in public.examples)
         tokens = settings.tokens or spec.tokens
         return cls(
-            settings, spec.shown, spec.labels, examples, public.lexicon, words.numbers, units, words.deviation, tokens
+            settings,
+            spec.shown,
+            spec.labels,
+            examples,
+            public.lexicon,
+            words.numbers,
+            summary.sizes,
+            words.deviation,
+            tokens,
         )
 
 

@@ -14,6 +14,7 @@ from dptext.errors import ConfigError
 from dptext.sampling.randomness import secure, seeded
 from dptext.synthesis.agreement import Known
 from dptext.synthesis.blocks import COUNTS, POINTS, TOPICS, UNLIKE, WORDS
+from dptext.synthesis.from_pool import FromPool
 from dptext.synthesis.readings import Corpus
 from dptext.synthesis.summary import FIT_SHARE, FittedSummary, Summary, SummarySpec
 from dptext.synthesis.sums import STEPS, Draws, Noise, PrivateSum, clipped
@@ -204,6 +205,22 @@ def test_no_text_leaves_and_nothing_is_shown(fitted: dict[SummarySpec, FittedSum
     for shown in (repr(again), repr(again.public), repr(fitted[ALL])):
         assert PRIVATE[0].text not in shown
         assert POOL[0].text not in shown
+
+
+def test_the_numbers_of_labels_that_writers_take_are_those_of_the_report_pulled_together(
+    fitted: dict[SummarySpec, FittedSummary],
+) -> None:
+    found = fitted[ALL].measure(corpus(list(PRIVATE)), Draws(seeded(3)))
+    report, sizes = found.report.estimates.by_label, found.sizes
+    whole = fitted[ALL].measure(corpus(list(PRIVATE) * 400), Draws(seeded(3)))  # noise is next to nothing
+    assert whole.sizes == pytest.approx(whole.report.estimates.by_label.numbers, rel=0.01)
+    assert np.ptp(sizes) < np.ptp(found.counts.numbers)  # pulled towards the mean
+    assert np.argsort(sizes).tolist() == np.argsort(report.numbers).tolist()
+    assert found.shares == pytest.approx(sizes / sizes.sum())
+    first = ALL.labels[0]
+    assert found.mixed({first: 0.5}).shares[1:] == pytest.approx(0.5 * sizes[1:] / sizes[1:].sum())
+    made = FromPool(size=60).write(found, seeded(0))
+    assert [made.labels.count(label) for label in ALL.labels] == pytest.approx(60 * found.shares, abs=1)
 
 
 def test_two_summaries_of_a_corpus_are_two_releases(fitted: dict[SummarySpec, FittedSummary]) -> None:
