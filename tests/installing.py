@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[1]
 
 
@@ -24,8 +26,10 @@ def run(arguments: list[str], folder: Path, *installed: Path) -> subprocess.Comp
     )
 
 
-def install(folder: Path) -> Path:
-    """The folder, into which pip installed tests/package; hatchling, which builds it, is in the locked environment."""
+@pytest.fixture(scope="session")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder that pip installed tests/package into; hatchling, which builds it, is in the locked environment."""
+    folder = tmp_path_factory.mktemp("installed")
     pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-index", "--no-deps"]
     done = run([*pip, "--no-build-isolation", "--target", str(folder), str(ROOT / "tests" / "package")], folder)
     assert done.returncode == 0, done.stderr

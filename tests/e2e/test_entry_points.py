@@ -24,7 +24,7 @@ from dptext.registry import SPECS, SYNTHESES
 from dptext.runs.specs import spec_from_settings
 from dptext.utility.classification import CLASSIFIERS
 from dptext.version import __version__
-from installing import install, run, search_path, write_package
+from installing import run, search_path, write_package
 
 DOORS: dict[str, Door[Any]] = {door.group: door for door in (NOISES, RANKERS, CLASSIFIERS, audits.AUDITS)}
 REGISTRIES: dict[str, Door[Any]] = {door.group: door for door in (SPECS, SYNTHESES)}  # see test_their_mechanism.py
@@ -38,11 +38,6 @@ def fresh(door: Door[Any]) -> Door[Any]:
     found.__dict__.pop("brought", None)
     found.loaded = {}
     return found
-
-
-@pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return install(tmp_path_factory.mktemp("installed"))
 
 
 @pytest.fixture(scope="module")

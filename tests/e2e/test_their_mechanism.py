@@ -18,7 +18,7 @@ from dptext.registry import MECHANISMS, SPECS, WAYS, mechanisms, syntheses
 from dptext.runs.models import load_model, model_spec
 from dptext.runs.specs import spec_from_settings
 from dptext.runs.verification import verify
-from installing import install, run, search_path, write_package
+from installing import run, search_path, write_package
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "CONTRIBUTING.md").read_text("utf-8").partition("## Adding a mechanism")[2]
@@ -33,12 +33,6 @@ def block(language: str, number: int) -> str:
 def kinds(*theirs: str) -> list[str]:
     """The mechanisms in their order: of the library, then of packages by name, which are the laboratory and others."""
     return [*MECHANISMS, *sorted([*OWN["dptext.mechanisms"], *theirs])]
-
-
-@pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder that pip installed the package into; hatchling, which builds it, is in the locked environment."""
-    return install(tmp_path_factory.mktemp("installed"))
 
 
 @pytest.fixture(scope="module")
