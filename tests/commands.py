@@ -51,6 +51,8 @@ def dptext(
     env: Mapping[str, str] | None = None,
     largest_file: int | None = None,
     absent: tuple[str, ...] = (),
+    stdout: str = "",
+    stderr: str = "",
 ) -> subprocess.CompletedProcess[str]:
     """Runs a command to its end.
 
@@ -60,6 +62,7 @@ def dptext(
         env: the environment; by default that of the tests.
         largest_file: bytes that a file may grow to, as on a disk that is full.
         absent: packages that the command cannot import.
+        stdout, stderr: where the command prints, in place of files that are read.
     """
     server = _server()
     assert server.stdin is not None
@@ -71,12 +74,14 @@ def dptext(
             "env": dict(os.environ if env is None else env),
             "largest_file": largest_file,
             "absent": absent,
-            "streams": [os.devnull, f"{folder}/out", f"{folder}/err"],
+            "streams": [os.devnull, stdout or f"{folder}/out", stderr or f"{folder}/err"],
         }
         server.stdin.write(json.dumps(asked) + "\n")
         server.stdin.flush()
         code = int(server.stdout.readline())
-        out, err = (Path(path).read_text("utf-8") for path in asked["streams"][1:])
+        out, err = (
+            "" if own else Path(folder, name).read_text("utf-8") for name, own in (("out", stdout), ("err", stderr))
+        )
     return subprocess.CompletedProcess(asked["arguments"], code, out, err)
 
 

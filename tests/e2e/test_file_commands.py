@@ -27,18 +27,16 @@ def work(tmp_path: Path, vectors: Path) -> Path:
     return tmp_path
 
 
-def piped(work: Path, *arguments: str, data: bytes = b"", broken: bool = False) -> subprocess.CompletedProcess[bytes]:
+def piped(work: Path, *arguments: str, data: bytes) -> subprocess.CompletedProcess[bytes]:
     code = "import sys; from dptext.cli.app import main; sys.argv[0] = 'dptext'; main()"
-    with open("/dev/full", "wb") as full:
-        return subprocess.run(
-            [sys.executable, "-c", code, *arguments],
-            cwd=work,
-            input=data,
-            stdout=full if broken else subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=os.environ | {"TMPDIR": str(work / "spool")},
-            check=False,
-        )
+    return subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        cwd=work,
+        input=data,
+        capture_output=True,
+        env=os.environ | {"TMPDIR": str(work / "spool")},
+        check=False,
+    )
 
 
 def names(folder: Path) -> set[str]:
@@ -240,11 +238,12 @@ def test_nothing_of_a_stream_is_left_after_an_error(work: Path) -> None:
     assert bad.stderr.startswith(b"dptext: stdin, record 61: ")
     assert b"spool" not in bad.stderr
     assert (bad.returncode, bad.stdout) == (4, b"")
-    full = piped(work, "privatize", "excel.csv", "-", *LAYOUT, *made, broken=True)
+    spool = os.environ | {"TMPDIR": str(work / "spool")}
+    full = dptext("privatize", "excel.csv", "-", *LAYOUT, *made, cwd=work, env=spool, stdout="/dev/full")
     assert full.returncode == 2, full.stderr
-    assert b"stdout took no more (No space left on device)" in full.stderr
+    assert "stdout took no more (No space left on device)" in full.stderr
     assert names(work / "spool") == set()
-    assert CANARY.encode() not in bad.stderr + full.stderr
+    assert CANARY not in bad.stderr.decode() + full.stderr
 
 
 @pytest.mark.parametrize(
