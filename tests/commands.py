@@ -51,6 +51,7 @@ def dptext(
     env: Mapping[str, str] | None = None,
     largest_file: int | None = None,
     absent: tuple[str, ...] = (),
+    stdin: str = os.devnull,
     stdout: str = "",
     stderr: str = "",
 ) -> subprocess.CompletedProcess[str]:
@@ -62,6 +63,7 @@ def dptext(
         env: the environment; by default that of the tests.
         largest_file: bytes that a file may grow to, as on a disk that is full.
         absent: packages that the command cannot import.
+        stdin: the path that the command reads, as of a terminal.
         stdout, stderr: where the command prints, in place of files that are read.
     """
     server = _server()
@@ -74,7 +76,7 @@ def dptext(
             "env": dict(os.environ if env is None else env),
             "largest_file": largest_file,
             "absent": absent,
-            "streams": [os.devnull, stdout or f"{folder}/out", stderr or f"{folder}/err"],
+            "streams": [stdin, stdout or f"{folder}/out", stderr or f"{folder}/err"],
         }
         server.stdin.write(json.dumps(asked) + "\n")
         server.stdin.flush()
@@ -165,7 +167,7 @@ class Absent:
     def __init__(self, names: list[str]) -> None:
         self.names = names
 
-    def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:  # noqa: ARG002
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
         if name.partition(".")[0] in self.names:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 

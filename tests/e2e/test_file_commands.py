@@ -232,18 +232,17 @@ def test_stdin_and_stdout_are_spooled_in_private(work: Path) -> None:
 def test_nothing_of_a_stream_is_left_after_an_error(work: Path) -> None:
     (work / "spool").mkdir()
     made = ("--certificate", "out.csv.guarantee.json")
-    bad = piped(
-        work, "privatize", "-", "-", *LAYOUT, "--format", "csv", *made, data=EXCEL.encode("cp1252") + b'x";y\r\n'
-    )
-    assert bad.stderr.startswith(b"dptext: stdin, record 61: ")
-    assert b"spool" not in bad.stderr
-    assert (bad.returncode, bad.stdout) == (4, b"")
-    spool = os.environ | {"TMPDIR": str(work / "spool")}
+    (work / "bad.csv").write_bytes(EXCEL.encode("cp1252") + b'x";y\r\n')
+    given, spool = ("--format", "csv", *made), os.environ | {"TMPDIR": str(work / "spool")}
+    bad = dptext("privatize", "-", "-", *LAYOUT, *given, cwd=work, env=spool, stdin=str(work / "bad.csv"))
+    assert bad.stderr.startswith("dptext: stdin, record 61: ")
+    assert "spool" not in bad.stderr
+    assert (bad.returncode, bad.stdout) == (4, "")
     full = dptext("privatize", "excel.csv", "-", *LAYOUT, *made, cwd=work, env=spool, stdout="/dev/full")
     assert full.returncode == 2, full.stderr
     assert "stdout took no more (No space left on device)" in full.stderr
     assert names(work / "spool") == set()
-    assert CANARY not in bad.stderr.decode() + full.stderr
+    assert CANARY not in bad.stderr + full.stderr
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from dptext.cli import terminal
 from dptext.cli.terminal import Printed, escaped
 from vectors import sentences
 
-RUN = [sys.executable, "-c", "from dptext.cli.app import main; main()"]
+RUN = [sys.executable, "-m", "dptext"]
 #: Runs `dptext` with each list of arguments in one process, and writes the exit codes to a file.
 EACH = """
 import functools, json, sys

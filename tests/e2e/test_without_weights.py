@@ -37,7 +37,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def written(folder: Path) -> dict[str, bytes]:
     """What lies in a folder, but for the ledger."""
-    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file() and "books.db" not in path.name}
+    paths = (path for path in folder.rglob("*") if path.is_file() and "books.db" not in path.name)
+    return {str(path): path.read_bytes() for path in paths}
 
 
 @pytest.mark.parametrize(
