@@ -7,6 +7,7 @@ which would cost twice the command. Tests of starting and ending run a new inter
 
 import atexit
 import contextlib
+import copy
 import functools
 import gc
 import importlib
@@ -87,15 +88,17 @@ def dptext(
     return subprocess.CompletedProcess(asked["arguments"], code, out, err)
 
 
-#: Runs `dptext` with the arguments of each line, and prints exit code, stdout and stderr as a line of JSON.
+#: Runs `dptext` in the folder and with the arguments of each line, and prints exit code, stdout and stderr as JSON.
 _ONE_AFTER_THE_OTHER = """
-import contextlib, functools, io, json, signal, sys
+import contextlib, functools, io, json, os, signal, sys
 import typer.main
 from dptext.cli.app import main
 typer.main.get_command = functools.cache(typer.main.get_command)  # built anew it takes more time than most runs
 for line in sys.stdin:
     signal.alarm(120)
-    sys.argv, out, err, code = ["dptext", *json.loads(line)], io.StringIO(), io.StringIO(), 0
+    folder, arguments = json.loads(line)
+    os.chdir(folder)
+    sys.argv, out, err, code = ["dptext", *arguments], io.StringIO(), io.StringIO(), 0
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         try:
             main()
@@ -111,20 +114,26 @@ class Interpreter:
     """A new interpreter, of an environment of its own, that runs commands one after the other."""
 
     def __init__(self, folder: Path, *, env: Mapping[str, str] | None = None, first: Callable[[], Any] | None = None):
+        self._folder = folder
         self._process = subprocess.Popen(
             [sys.executable, "-c", _ONE_AFTER_THE_OTHER],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            cwd=folder,
             env={**os.environ, "OMP_NUM_THREADS": "1", **(env or {})},
             preexec_fn=first,  # noqa: PLW1509  (no thread of ours holds a lock)
         )
 
+    def within(self, folder: Path) -> "Interpreter":
+        """The same interpreter, which runs commands in another folder."""
+        found = copy.copy(self)
+        found._folder = folder
+        return found
+
     def __call__(self, *arguments: object) -> subprocess.CompletedProcess[str]:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._process.stdin.write(json.dumps([*map(str, arguments)]) + "\n")
+        self._process.stdin.write(json.dumps([str(self._folder), [*map(str, arguments)]]) + "\n")
         self._process.stdin.flush()
         return subprocess.CompletedProcess(arguments, *json.loads(self._process.stdout.readline()))
 

@@ -3,9 +3,12 @@
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from commands import Interpreter
 
 ROOT = Path(__file__).parents[1]
 
@@ -34,6 +37,14 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     done = run([*pip, "--no-build-isolation", "--target", str(folder), str(ROOT / "tests" / "package")], folder)
     assert done.returncode == 0, done.stderr
     return folder
+
+
+@pytest.fixture(scope="session")
+def interpreter(installed: Path) -> Iterator[Interpreter]:
+    """Runs commands where that package is installed."""
+    found = Interpreter(installed, env={"PYTHONPATH": search_path(installed)})
+    yield found
+    found.close()
 
 
 def write_package(
