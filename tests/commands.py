@@ -106,6 +106,7 @@ for line in sys.stdin:
             code = end.code
         except BaseException as error:
             code = f"70: {error!r}"
+    signal.alarm(0)
     print(json.dumps([code, out.getvalue(), err.getvalue()]), flush=True)
 """
 
@@ -114,7 +115,7 @@ class Interpreter:
     """A new interpreter, of an environment of its own, that runs commands one after the other."""
 
     def __init__(self, folder: Path, *, env: Mapping[str, str] | None = None, first: Callable[[], Any] | None = None):
-        self._folder = folder
+        self.folder = folder
         self._process = subprocess.Popen(
             [sys.executable, "-c", _ONE_AFTER_THE_OTHER],
             stdin=subprocess.PIPE,
@@ -127,13 +128,13 @@ class Interpreter:
     def within(self, folder: Path) -> "Interpreter":
         """The same interpreter, which runs commands in another folder."""
         found = copy.copy(self)
-        found._folder = folder
+        found.folder = folder
         return found
 
     def __call__(self, *arguments: object) -> subprocess.CompletedProcess[str]:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._process.stdin.write(json.dumps([str(self._folder), [*map(str, arguments)]]) + "\n")
+        self._process.stdin.write(json.dumps([str(self.folder), [*map(str, arguments)]]) + "\n")
         self._process.stdin.flush()
         return subprocess.CompletedProcess(arguments, *json.loads(self._process.stdout.readline()))
 

@@ -208,6 +208,7 @@ def _workers() -> set[int]:
     return found
 
 
+@pytest.mark.slow_cases("postgresql", why="SQLite stays; the lock is a file")
 def test_a_second_driver_is_refused_and_pays_nothing(rig: Rig) -> None:
     folder = rig.folder / ".out.run"
     folder.mkdir()
