@@ -17,6 +17,7 @@ from sybil.parsers.markdown import PythonCodeBlockParser
 from sybil.parsers.rest import DocTestParser
 
 from examples import EXAMPLES
+from installing import installed, interpreter  # noqa: F401  # fixtures: one installation for the session
 from postgres import postgres  # noqa: F401  # the fixture: one server for the session
 from slow_cases import pytest_pycollect_makeitem  # noqa: F401  # the hook: cases that are marked slow
 from vectors import write_vectors

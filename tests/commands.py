@@ -7,6 +7,7 @@ which would cost twice the command. Tests of starting and ending run a new inter
 
 import atexit
 import contextlib
+import copy
 import functools
 import gc
 import importlib
@@ -51,6 +52,9 @@ def dptext(
     env: Mapping[str, str] | None = None,
     largest_file: int | None = None,
     absent: tuple[str, ...] = (),
+    stdin: str = os.devnull,
+    stdout: str = "",
+    stderr: str = "",
 ) -> subprocess.CompletedProcess[str]:
     """Runs a command to its end.
 
@@ -60,6 +64,8 @@ def dptext(
         env: the environment; by default that of the tests.
         largest_file: bytes that a file may grow to, as on a disk that is full.
         absent: packages that the command cannot import.
+        stdin: the path that the command reads, as of a terminal.
+        stdout, stderr: where the command prints, in place of files that are read.
     """
     server = _server()
     assert server.stdin is not None
@@ -71,24 +77,28 @@ def dptext(
             "env": dict(os.environ if env is None else env),
             "largest_file": largest_file,
             "absent": absent,
-            "streams": [os.devnull, f"{folder}/out", f"{folder}/err"],
+            "streams": [stdin, stdout or f"{folder}/out", stderr or f"{folder}/err"],
         }
         server.stdin.write(json.dumps(asked) + "\n")
         server.stdin.flush()
         code = int(server.stdout.readline())
-        out, err = (Path(path).read_text("utf-8") for path in asked["streams"][1:])
+        out, err = (
+            "" if own else Path(folder, name).read_text("utf-8") for name, own in (("out", stdout), ("err", stderr))
+        )
     return subprocess.CompletedProcess(asked["arguments"], code, out, err)
 
 
-#: Runs `dptext` with the arguments of each line, and prints exit code, stdout and stderr as a line of JSON.
+#: Runs `dptext` in the folder and with the arguments of each line, and prints exit code, stdout and stderr as JSON.
 _ONE_AFTER_THE_OTHER = """
-import contextlib, functools, io, json, signal, sys
+import contextlib, functools, io, json, os, signal, sys
 import typer.main
 from dptext.cli.app import main
 typer.main.get_command = functools.cache(typer.main.get_command)  # built anew it takes more time than most runs
 for line in sys.stdin:
     signal.alarm(120)
-    sys.argv, out, err, code = ["dptext", *json.loads(line)], io.StringIO(), io.StringIO(), 0
+    folder, arguments = json.loads(line)
+    os.chdir(folder)
+    sys.argv, out, err, code = ["dptext", *arguments], io.StringIO(), io.StringIO(), 0
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         try:
             main()
@@ -96,6 +106,7 @@ for line in sys.stdin:
             code = end.code
         except BaseException as error:
             code = f"70: {error!r}"
+    signal.alarm(0)
     print(json.dumps([code, out.getvalue(), err.getvalue()]), flush=True)
 """
 
@@ -104,20 +115,26 @@ class Interpreter:
     """A new interpreter, of an environment of its own, that runs commands one after the other."""
 
     def __init__(self, folder: Path, *, env: Mapping[str, str] | None = None, first: Callable[[], Any] | None = None):
+        self.folder = folder
         self._process = subprocess.Popen(
             [sys.executable, "-c", _ONE_AFTER_THE_OTHER],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            cwd=folder,
             env={**os.environ, "OMP_NUM_THREADS": "1", **(env or {})},
             preexec_fn=first,  # noqa: PLW1509  (no thread of ours holds a lock)
         )
 
+    def within(self, folder: Path) -> "Interpreter":
+        """The same interpreter, which runs commands in another folder."""
+        found = copy.copy(self)
+        found.folder = folder
+        return found
+
     def __call__(self, *arguments: object) -> subprocess.CompletedProcess[str]:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._process.stdin.write(json.dumps([*map(str, arguments)]) + "\n")
+        self._process.stdin.write(json.dumps([str(self.folder), [*map(str, arguments)]]) + "\n")
         self._process.stdin.flush()
         return subprocess.CompletedProcess(arguments, *json.loads(self._process.stdout.readline()))
 
@@ -160,7 +177,7 @@ class Absent:
     def __init__(self, names: list[str]) -> None:
         self.names = names
 
-    def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:  # noqa: ARG002
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
         if name.partition(".")[0] in self.names:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 

@@ -3,7 +3,12 @@
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
+
+from commands import Interpreter
 
 ROOT = Path(__file__).parents[1]
 
@@ -24,12 +29,22 @@ def run(arguments: list[str], folder: Path, *installed: Path) -> subprocess.Comp
     )
 
 
-def install(folder: Path) -> Path:
-    """The folder, into which pip installed tests/package; hatchling, which builds it, is in the locked environment."""
+@pytest.fixture(scope="session")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder that pip installed tests/package into; hatchling, which builds it, is in the locked environment."""
+    folder = tmp_path_factory.mktemp("installed")
     pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-index", "--no-deps"]
     done = run([*pip, "--no-build-isolation", "--target", str(folder), str(ROOT / "tests" / "package")], folder)
     assert done.returncode == 0, done.stderr
     return folder
+
+
+@pytest.fixture(scope="session")
+def interpreter(installed: Path) -> Iterator[Interpreter]:
+    """Runs commands where that package is installed."""
+    found = Interpreter(installed, env={"PYTHONPATH": search_path(installed)})
+    yield found
+    found.close()
 
 
 def write_package(

@@ -15,21 +15,27 @@ SOURCES = sources()
 OURS = {tree.name for tree in TREES}
 
 
-def doubled(sources: Mapping[str, str]) -> dict[str, list[str]]:
+@pytest.fixture(scope="module")
+def trees() -> dict[str, ast.AST]:
+    """The source of each module, parsed once."""
+    return {path: ast.parse(source) for path, source in SOURCES.items()}
+
+
+def doubled(trees: Mapping[str, ast.AST]) -> dict[str, list[str]]:
     """The class names, without a leading underscore, that several classes have, with the places of these classes."""
     found = defaultdict[str, list[str]](list)
-    for path, source in sources.items():
-        for node in ast.walk(ast.parse(source)):
+    for path, tree in trees.items():
+        for node in ast.walk(tree):
             if isinstance(node, ast.ClassDef):
                 found[node.name.lstrip("_")].append(f"{path}:{node.lineno}")
     return {name: places for name, places in found.items() if len(places) > 1}
 
 
-def renamed(source: str) -> list[str]:
+def renamed(tree: ast.AST) -> list[str]:
     """The imports of what is ours under another name. `from a import b as b` publishes a name and renames nothing."""
     return [
         ast.unparse(node)
-        for node in ast.walk(ast.parse(source))
+        for node in ast.walk(tree)
         if (isinstance(node, ast.ImportFrom) and (node.level or (node.module or "").partition(".")[0] in OURS))
         or (isinstance(node, ast.Import) and any(each.name.partition(".")[0] in OURS for each in node.names))
         if any(each.asname not in (None, each.name) for each in node.names)
@@ -41,17 +47,17 @@ def test_the_sources_are_of_three_packages() -> None:
     assert len(OURS) == 3
 
 
-def test_each_class_name_stands_once() -> None:
-    assert doubled(SOURCES) == {}
+def test_each_class_name_stands_once(trees: dict[str, ast.AST]) -> None:
+    assert doubled(trees) == {}
 
 
 def test_a_doubled_class_name_is_found() -> None:
     faulty = {"a.py": "class Page: ...", "b.py": "def made():\n    class _Page: ...", "c.py": "class Pages: ..."}
-    assert doubled(faulty) == {"Page": ["a.py:1", "b.py:2"]}
+    assert doubled({path: ast.parse(source) for path, source in faulty.items()}) == {"Page": ["a.py:1", "b.py:2"]}
 
 
-def test_no_import_renames_what_is_ours() -> None:
-    assert {path: found for path, source in SOURCES.items() if (found := renamed(source))} == {}
+def test_no_import_renames_what_is_ours(trees: dict[str, ast.AST]) -> None:
+    assert {path: found for path, tree in trees.items() if (found := renamed(tree))} == {}
 
 
 @pytest.mark.parametrize(
@@ -65,8 +71,9 @@ def test_no_import_renames_what_is_ours() -> None:
     ],
 )
 def test_an_import_that_renames_is_found(faulty: str) -> None:
-    assert renamed(faulty) == [faulty]
+    assert renamed(ast.parse(faulty)) == [faulty]
 
 
 def test_imports_that_rename_nothing_of_ours_pass() -> None:
-    assert renamed("import numpy as np\nfrom dptext.types import Json as Json\nfrom dptext import types") == []
+    source = "import numpy as np\nfrom dptext.types import Json as Json\nfrom dptext import types"
+    assert renamed(ast.parse(source)) == []

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import multiprocessing
 import os
 import signal
 import stat
@@ -16,7 +17,7 @@ import typer.main
 from typer.testing import CliRunner
 
 from commands import dptext
-from dptext.cli.app import app, exit_code
+from dptext.cli.app import app, exit_code, main
 from dptext.errors import DPTextError
 from dptext.registry import SPECS
 from vectored import VectorWords, vector_of
@@ -223,7 +224,17 @@ def test_a_seed_repeats_the_output_and_voids_the_guarantee(tmp_path: Path, spec:
     assert dptext("explain", tmp_path / "o0.jsonl.guarantee.json").returncode == 0
 
 
+def command(*arguments: str) -> None:
+    """Run a command in this process, which prints nothing."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    os.dup2(nowhere, 2)
+    sys.argv = ["dptext", *arguments]
+    main()
+
+
 #: Every format is written by the same run; one that is compressed is the hardest.
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 @pytest.mark.parametrize(
     "name", ["out.csv.gz", *(pytest.param(name, marks=pytest.mark.slow) for name in ("out.jsonl", "out.txt"))]
 )
@@ -235,26 +246,22 @@ def test_kill_and_resume(tmp_path: Path, spec: Path, name: str) -> None:
     assert dptext("privatize", source, whole, *common).returncode == 0
     kills, resume = 0, []
     for attempt in range(50):
-        command = [
-            sys.executable,
-            "-c",
-            "from dptext.cli.app import main; main()",
-            "privatize",
-            *map(str, [source, target, *common, *resume]),
-        ]
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        given = "privatize", *map(str, [source, target, *common, *resume])
+        process = multiprocessing.get_context("fork").Process(target=command, args=given)
+        process.start()
         state = tmp_path / f".{name}.resume.json"
         deadline = time.monotonic() + 60
-        while not state.exists() and process.poll() is None and time.monotonic() < deadline:
+        while not state.exists() and process.is_alive() and time.monotonic() < deadline:
             time.sleep(0.005)
         before = state.stat().st_ino if state.exists() else None
-        while process.poll() is None and state.exists() and state.stat().st_ino == before:
+        while process.is_alive() and state.exists() and state.stat().st_ino == before:
             time.sleep(0.001)  # until it has gone on by at least one batch
         time.sleep(0.03 * (attempt % 5))
-        process.send_signal(signal.SIGKILL)
-        if process.wait() == 0 or (target.exists() and not state.exists()):
+        process.kill()
+        process.join()
+        if process.exitcode == 0 or (target.exists() and not state.exists()):
             break  # done, or killed when there was nothing left to do
-        assert process.returncode == -signal.SIGKILL
+        assert process.exitcode == -signal.SIGKILL
         if state.exists():
             kills += 1
             resume = ["--resume"]

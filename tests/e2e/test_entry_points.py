@@ -24,7 +24,7 @@ from dptext.registry import SPECS, SYNTHESES
 from dptext.runs.specs import spec_from_settings
 from dptext.utility.classification import CLASSIFIERS
 from dptext.version import __version__
-from installing import install, run, search_path, write_package
+from installing import run, write_package
 
 DOORS: dict[str, Door[Any]] = {door.group: door for door in (NOISES, RANKERS, CLASSIFIERS, audits.AUDITS)}
 REGISTRIES: dict[str, Door[Any]] = {door.group: door for door in (SPECS, SYNTHESES)}  # see test_their_mechanism.py
@@ -41,11 +41,6 @@ def fresh(door: Door[Any]) -> Door[Any]:
 
 
 @pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return install(tmp_path_factory.mktemp("installed"))
-
-
-@pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("work")
     (folder / "headlines.txt").write_text("good news\nbad weather\nthe election\ngood news\n", "utf-8")
@@ -53,17 +48,16 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def dptext(folder: Path, installed: Path) -> Iterator[Run]:
+def dptext(folder: Path, interpreter: Interpreter) -> Run:
     """The command line where the package is installed; what it prints."""
-    run = Interpreter(folder, env={"PYTHONPATH": search_path(installed)})
+    run = interpreter.within(folder)
 
     def call(line: str, code: int = 0) -> str:
         done = run(*line.split())
         assert done.returncode == code, (line, done.stdout, done.stderr)
         return done.stdout if code != 2 else done.stderr
 
-    yield call
-    run.close()
+    return call
 
 
 # ------------------------------------------------------------------------------------------ the package comes in

@@ -6,8 +6,6 @@ import os
 import pty
 import re
 import shlex
-import subprocess
-import sys
 import tomllib
 from pathlib import Path
 from unittest.mock import Mock
@@ -448,14 +446,7 @@ def test_init_asks_again_where_an_answer_cannot_be(reviews: Path) -> None:
     os.write(
         ours, "".join(f"{each}\n" for each in (*answers, "author", "paragraph", "document", "ten", "-1", "10")).encode()
     )
-    done = subprocess.run(
-        [sys.executable, "-m", "dptext", "init", "in.jsonl"],
-        check=False,
-        stdin=theirs,
-        capture_output=True,
-        text=True,
-        cwd=reviews,
-    )
+    done = dptext("init", "in.jsonl", cwd=reviews, stdin=os.ttyname(theirs))
     os.close(ours)
     os.close(theirs)
     assert done.returncode == 0, done.stderr

@@ -27,18 +27,16 @@ def work(tmp_path: Path, vectors: Path) -> Path:
     return tmp_path
 
 
-def piped(work: Path, *arguments: str, data: bytes = b"", broken: bool = False) -> subprocess.CompletedProcess[bytes]:
+def piped(work: Path, *arguments: str, data: bytes) -> subprocess.CompletedProcess[bytes]:
     code = "import sys; from dptext.cli.app import main; sys.argv[0] = 'dptext'; main()"
-    with open("/dev/full", "wb") as full:
-        return subprocess.run(
-            [sys.executable, "-c", code, *arguments],
-            cwd=work,
-            input=data,
-            stdout=full if broken else subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=os.environ | {"TMPDIR": str(work / "spool")},
-            check=False,
-        )
+    return subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        cwd=work,
+        input=data,
+        capture_output=True,
+        env=os.environ | {"TMPDIR": str(work / "spool")},
+        check=False,
+    )
 
 
 def names(folder: Path) -> set[str]:
@@ -234,17 +232,17 @@ def test_stdin_and_stdout_are_spooled_in_private(work: Path) -> None:
 def test_nothing_of_a_stream_is_left_after_an_error(work: Path) -> None:
     (work / "spool").mkdir()
     made = ("--certificate", "out.csv.guarantee.json")
-    bad = piped(
-        work, "privatize", "-", "-", *LAYOUT, "--format", "csv", *made, data=EXCEL.encode("cp1252") + b'x";y\r\n'
-    )
-    assert bad.stderr.startswith(b"dptext: stdin, record 61: ")
-    assert b"spool" not in bad.stderr
-    assert (bad.returncode, bad.stdout) == (4, b"")
-    full = piped(work, "privatize", "excel.csv", "-", *LAYOUT, *made, broken=True)
+    (work / "bad.csv").write_bytes(EXCEL.encode("cp1252") + b'x";y\r\n')
+    given, spool = ("--format", "csv", *made), os.environ | {"TMPDIR": str(work / "spool")}
+    bad = dptext("privatize", "-", "-", *LAYOUT, *given, cwd=work, env=spool, stdin=str(work / "bad.csv"))
+    assert bad.stderr.startswith("dptext: stdin, record 61: ")
+    assert "spool" not in bad.stderr
+    assert (bad.returncode, bad.stdout) == (4, "")
+    full = dptext("privatize", "excel.csv", "-", *LAYOUT, *made, cwd=work, env=spool, stdout="/dev/full")
     assert full.returncode == 2, full.stderr
-    assert b"stdout took no more (No space left on device)" in full.stderr
+    assert "stdout took no more (No space left on device)" in full.stderr
     assert names(work / "spool") == set()
-    assert CANARY.encode() not in bad.stderr + full.stderr
+    assert CANARY not in bad.stderr + full.stderr
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,6 @@
 
 import os
 import pty
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -48,11 +46,9 @@ def test_an_author_whom_nothing_protects_is_not_named_in_vain(project: Path) -> 
 
 def test_the_end_of_the_input_at_a_question_is_no_refuted_claim(project: Path) -> None:
     ours, theirs = pty.openpty()
-    command = [sys.executable, "-c", "from dptext.cli.app import main; main()", "init", "in.csv", "--force"]
-    process = subprocess.Popen(command, stdin=theirs, stderr=subprocess.PIPE, text=True, cwd=project)
     os.write(ours, b"\x04")
-    said = process.communicate(timeout=60)[1]
+    done = dptext("init", "in.csv", "--force", cwd=project, stdin=os.ttyname(theirs))
     os.close(ours)
     os.close(theirs)
-    assert process.returncode == 2
-    assert "found the end of the input" in said
+    assert done.returncode == 2
+    assert "found the end of the input" in done.stderr

@@ -21,7 +21,7 @@ from dptext.cli import terminal
 from dptext.cli.terminal import Printed, escaped
 from vectors import sentences
 
-RUN = [sys.executable, "-c", "from dptext.cli.app import main; main()"]
+RUN = [sys.executable, "-m", "dptext"]
 #: Runs `dptext` with each list of arguments in one process, and writes the exit codes to a file.
 EACH = """
 import functools, json, sys
@@ -113,10 +113,10 @@ def test_a_closed_stream_is_no_place_for_files(tmp_path: Path, files: list[str])
 
 
 def test_a_full_disk_behind_stdout_is_an_error(tmp_path: Path, files: list[str]) -> None:
-    done = shell([*RUN, *files], "> /dev/full", tmp_path)
+    done = dptext(*files, cwd=tmp_path, stdout="/dev/full")
     assert done.returncode == 2
     assert done.stderr == ("dptext: Cannot print the result: No space left on device. Written files are whole.\n")
-    assert shell([*RUN, "explain", "\u00f6ut.jsonl"], "2> /dev/full", tmp_path).returncode == 0
+    assert dptext("explain", "\u00f6ut.jsonl", cwd=tmp_path, stderr="/dev/full").returncode == 0
 
 
 @pytest.mark.slow  # three processes each, for what few terminals lack

@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from dptext.registry import MECHANISMS, SPECS, WAYS, mechanisms, syntheses
 from dptext.runs.models import load_model, model_spec
 from dptext.runs.specs import spec_from_settings
 from dptext.runs.verification import verify
-from installing import install, run, search_path, write_package
+from installing import run, write_package
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "CONTRIBUTING.md").read_text("utf-8").partition("## Adding a mechanism")[2]
@@ -36,12 +36,6 @@ def kinds(*theirs: str) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder that pip installed the package into; hatchling, which builds it, is in the locked environment."""
-    return install(tmp_path_factory.mktemp("installed"))
-
-
-@pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory, vectors: Path) -> Path:
     """The files that the commands read."""
     folder = tmp_path_factory.mktemp("work")
@@ -55,18 +49,17 @@ def folder(tmp_path_factory: pytest.TempPathFactory, vectors: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def dptext(folder: Path, installed: Path) -> Iterator[Command]:
+def dptext(folder: Path, interpreter: Interpreter) -> Command:
     """The command line where the package is installed; what it prints."""
 
-    run = Interpreter(folder, env={"PYTHONPATH": search_path(installed)})
+    run = interpreter.within(folder)
 
     def call(line: str, code: int = 0) -> str:
         done = run(*line.split())
         assert done.returncode == code, (line, done.stdout, done.stderr)
         return done.stdout if code == 0 else done.stderr
 
-    yield call
-    run.close()
+    return call
 
 
 @pytest.fixture(scope="module")

@@ -59,11 +59,12 @@ DEEP = FIT.format("deep_candidate") + (
     "--set min_sentences=1 --set utility={} --set encoder={}"
 )
 PRIVATIZE = "privatize private.jsonl out.jsonl --model model"
+SYNTHESIZE = (
+    "synthesize private.jsonl out.jsonl --public public.jsonl --label-field label --epsilon 8 "
+    '--set labels=["health","leisure","money","travel"]'
+)
 LINES = {
-    "synthesize": (
-        "synthesize private.jsonl out.jsonl --public public.jsonl --label-field label --epsilon 8 "
-        '--set labels=["health","leisure","money","travel"]',
-    ),
+    "synthesize": (SYNTHESIZE,),
     "similarity": (DEEP.format("similarity", "all-MiniLM-L6-v2"), f"{PRIVATIZE} --label-field label"),
     "mixed": (DEEP.format("mixed", "glove"), f"{PRIVATIZE} --label-field label"),
     "candidates": (FIT.format("candidates"), PRIVATIZE),

