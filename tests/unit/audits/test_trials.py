@@ -404,7 +404,7 @@ class TestWhitebox:
                 return noise.log_density(released, vectors)
 
         point = np.full(16, 0.1)
-        assert density_p_value(Bare(), point, -point, runs=10_000, randomness=seeded(3)) < 1e-5
+        assert density_p_value(Bare(), point, -point, runs=3_000, randomness=seeded(3)) < 1e-5
 
     def test_words(self, vectors) -> None:
         mechanism = WordMetric(epsilon=1.0, vectors=str(vectors), n_words=300).fit()

@@ -105,7 +105,7 @@ def test_floats_are_bit_identical_whatever_the_company(by_torch: TorchNetwork, m
     assert not np.array_equal(by_torch.vectors(TEXTS[9:29]), known[9:29])
 
 
-@pytest.mark.slow_cases("float32", "bfloat16", why="int8 stays")
+@pytest.mark.slow  # test_bert.py compares small networks with transformers, in each precision
 @pytest.mark.parametrize(("precision", "least"), [("float32", 0.999999), ("bfloat16", 0.9998), ("int8", 0.98)])
 def test_the_vectors_are_those_of_sentence_transformers(plain, precision, least: float):
     texts = [
@@ -123,7 +123,7 @@ def test_the_vectors_are_those_of_sentence_transformers(plain, precision, least:
     assert np.array_equal(found, np.concatenate([encoder.network.vectors([text]) for text in texts]))
 
 
-@pytest.mark.slow  # test_the_vectors_are_those_of_sentence_transformers stays for int8
+@pytest.mark.slow  # test_a_bert_of_ones_own_is_computed_without_padding stays
 def test_torch_computes_the_same(plain, by_torch: TorchNetwork):
     texts = [*TEXTS[::4], *sorted({record.text for record in sample_records(12)})]
     known = plain.encode(texts, batch_size=32, normalize_embeddings=True, show_progress_bar=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import itertools
 import random
@@ -15,6 +16,7 @@ import pytest
 
 import dptext as dp
 import tiny_language
+from dptext.embeddings.distilled import common_words
 from dptext.embeddings.encoders import PublicVectors
 from dptext.errors import ConfigError
 from dptext.registry import SPECS, SYNTHESES
@@ -114,6 +116,7 @@ def quick(one_thread: None) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch, PublicVectors().learning():
         for name in TAUGHT:
             patch.setattr(importlib.import_module(name), "common_words", lambda: ["doctor", "zebra"])
+        patch.setattr("dptext.synthesis.summary.common_words", functools.cache(common_words))  # takes .3 s
         for module in (
             "dptext_lab.baselines.prediction",
             *tiny_language.LOADING,

@@ -235,6 +235,7 @@ def test_similarities_that_are_not_cut_at_zero_are_caught(tmp_path, monkeypatch)
     assert audits.exact(spec.fit(), "far", "a", claim=claim, trials=500).refutes(claim)
 
 
+@pytest.mark.slow  # no_documents_pass and attain_the_stated_epsilon have the scale; test_trials.py has sound mechanisms
 def test_the_right_scale_survives(extreme):
     for n_terms in (1, 2):
         report = audits.exact(replace(extreme, n_terms=n_terms).fit(), trials=500)

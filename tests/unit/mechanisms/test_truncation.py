@@ -80,6 +80,7 @@ def test_contract_of_the_hashed_encoder():
     assert check_mechanism(mechanism, PUBLIC[:5], checks=names) == tuple(names)
 
 
+@pytest.mark.slow  # the hashed encoder stays; test_distilled_words.py has what distils
 def test_contract_of_a_distilled_encoder(few_common):
     names = [name for name in CHECKS if name not in ("distribution", "guarantee")]
     assert check_mechanism(fitted(encoder="distilled"), PUBLIC[:5], checks=names) == tuple(names)

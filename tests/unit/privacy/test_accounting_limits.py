@@ -252,6 +252,7 @@ def weights_of(tem: TruncatedExponential, distances: np.ndarray) -> list[int]:
 # ------------------------------------------------------------------------------------------- named, in seconds
 
 
+@pytest.mark.slow_cases("noise and a choice", "a million", why="each occurs in a case that stays")
 @pytest.mark.parametrize(
     "events",
     [

@@ -61,7 +61,7 @@ def shape(path: Path) -> list[int]:
     return sizes
 
 
-@pytest.mark.slow_cases("out.csv.gz", "out.jsonl.gz", why="Parquet stays")
+@pytest.mark.slow  # test_what_is_in_memory_is_a_block_and_a_computed_batch and test_vectors_end_blocks_too stay
 @pytest.mark.parametrize(("name", "expected"), [("out.parquet", [250]), ("out.csv.gz", [251]), ("out.jsonl.gz", [250])])
 def test_one_short_text_among_long_ones_does_not_show_in_the_file(
     tmp_path: Path, vectors: Path, name: str, expected: list[int]

@@ -57,7 +57,7 @@ def data() -> bytes:
 @pytest.mark.slow_cases("distilled", why="the other encoders stay; distilling takes seconds")
 @pytest.mark.parametrize("name", SPECS)
 def test_the_same_bytes_and_the_same_bits_again(name: str) -> None:
-    summary = made(SPECS[name])
+    summary = made(SPECS[name], PRIVATE[:40])
     stored = summary.to_bytes()
     again = Summary.of_bytes(stored)
     assert again.to_bytes() == stored

@@ -173,7 +173,7 @@ def test_kills_in_the_middle_of_releases(gateway: Killed, kills: int) -> None:
         assert gateway.between >= kills / 10, gateway.between  # it was killed between a charge and its settlement
 
 
-@pytest.mark.parametrize("kills", [2, pytest.param(50, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kills", [1, pytest.param(50, marks=pytest.mark.slow)])
 def test_kills_of_the_database_in_the_middle_of_releases(tmp_path: Path, kills: int) -> None:
     """The gateway answers 503 meanwhile, and goes on by itself, without a second charge or draw."""
     require()
@@ -199,7 +199,7 @@ def test_kills_of_the_database_in_the_middle_of_releases(tmp_path: Path, kills: 
             released_under_kills(gateway, kills, kill)
             assert process.is_alive()
             assert gateway.busy
-            if kills >= 50:  # of two, none may hit
+            if kills >= 50:  # one may not hit
                 assert sum(held) >= kills / 4, held  # it was killed in the middle of statements or transactions
             for refused in gateway.busy:
                 assert refused.headers["content-type"] == "application/problem+json"

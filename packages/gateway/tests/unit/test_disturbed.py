@@ -291,6 +291,7 @@ def waits(gateway: Served, client: TestClient, job: str) -> str:
 SYNTHESIS = {"path": "/v1/synthesize", "model": "topics"}
 
 
+@pytest.mark.slow_cases("synthesis", why="a file stays")
 @pytest.mark.parametrize("job", [{}, SYNTHESIS], ids=["file", "synthesis"])
 def test_kills_end_no_job_that_is_paid_for(fresh: Served, monkeypatch: pytest.MonkeyPatch, job: dict) -> None:
     name = killed(fresh, monkeypatch, 3, **job)

@@ -726,7 +726,7 @@ def test_a_synthesis_is_a_job_with_topics(fresh: Served) -> None:
     assert told(fresh.client.get(f"/v1/jobs/{name[::-1]}", headers=fresh.headers()))["status"] == 404
 
 
-@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("when", ["before", pytest.param("after", marks=pytest.mark.slow)])  # one side stays
 def test_a_synthesis_that_dies_beside_its_settling_is_seen_once(
     fresh: Served, monkeypatch: pytest.MonkeyPatch, when: str
 ) -> None:

@@ -352,7 +352,9 @@ def test_missing_and_unknown_labels_and_words_are_told_apart_by_nothing(fitted, 
     assert outcome("send it", None, 100) != outcome("Remind me to give my father", "health", 100)
 
 
-@pytest.mark.slow_cases("l2_laplace", "laplace_l1", "laplace_l2", why="the Gaussian, PrivUnit and the codebook stay")
+@pytest.mark.slow_cases(
+    "l2_laplace", "laplace_l1", "laplace_l2", "privunit", why="Gaussian noise and the codebook stay"
+)
 @pytest.mark.parametrize("noise", NOISES)
 def test_seeded_releases_do_not_depend_on_the_batches_and_secure_ones_differ(fitted, noise: str) -> None:
     mechanism = fitted[noise]

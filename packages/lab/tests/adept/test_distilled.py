@@ -102,6 +102,7 @@ def test_a_text_is_read_as_if_alone_and_as_far_as_max_tokens() -> None:
 
 
 @pytest.mark.slow_cases("privunit", why="the codebook stays")
+@pytest.mark.slow_cases("codebook-distilled", why="test_a_text_is_read_as_if_alone_and_as_far_as_max_tokens stays")
 @pytest.mark.parametrize("encoder", ["sentence", "distilled", "lstm"])
 @pytest.mark.parametrize("noise", ["codebook", "privunit"])
 def test_only_the_sentence_encoder_reads_past_max_tokens(encoder: str, noise: str, teacher: Teacher) -> None:

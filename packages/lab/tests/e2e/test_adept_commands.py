@@ -274,6 +274,7 @@ def test_an_epsilon_is_taken_from_a_certificate_that_holds_only(files: Files, tm
         assert CANARY not in done.err
 
 
+@pytest.mark.slow  # test_a_small_demo_shows_everything has the rows, and test_no_canary_leaves the command
 def test_every_row_stands_beside_the_mechanism(files: Files) -> None:
     common = [files.private, files.released, "--public", files.public, "--label-field", "label", "--seed", 1]
     brief = dptext("utility", "classification", *common, "--test", files.test)

@@ -4,14 +4,16 @@ import csv
 import json
 import stat
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from typer.testing import CliRunner
 
 import dptext_lab.cli.papers as command
 from dptext.cli.app import app, config, exit_code
-from dptext.errors import DPTextError
+from dptext.errors import ConfigError, DPTextError
 from dptext.text.samples import sample_records
+from dptext_lab.papers.texts import Texts
 from small_papers import SMALL, HashedWords
 
 CANARY = "zqxcanaryxv"
@@ -100,7 +102,7 @@ def test_the_seed_changes_the_numbers() -> None:
     [
         ("refutation", ()),
         ("redaction", ("--label-field", "kind")),
-        ("erae", ("--author-field", "who")),
+        pytest.param("erae", ("--author-field", "who"), marks=pytest.mark.slow),  # test_papers.py has its study
     ],
 )
 def test_texts_of_a_user_are_measured_and_not_shown(
@@ -117,6 +119,19 @@ def test_texts_of_a_user_are_measured_and_not_shown(
     rows = json.loads(out.read_text("utf-8"))["papers"][name]["rows"]
     if name != "refutation":
         assert [row["row"] for row in rows][:3] == ["original", "public-only", "random"]
+
+
+def test_authors_of_a_user_reach_the_study(reviews: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[set[str | None]] = []
+
+    def study(texts: Texts, *_: object) -> NoReturn:
+        seen.append({record.author for record in (*texts.private, *texts.public)})
+        raise ConfigError("That is enough.")
+
+    built_in, _, sizes = command.STUDIES["erae"]
+    monkeypatch.setitem(command.STUDIES, "erae", (built_in, study, sizes))
+    assert dptext("papers", "erae", "--data", reviews, *FIELDS, "--author-field", "who")[0] == 2
+    assert seen == [{f"{CANARY}{i}" for i in range(3)}]
 
 
 def test_a_public_file_is_taken_as_public(reviews: Path, tmp_path: Path) -> None:
@@ -150,12 +165,13 @@ def test_help_says_what_the_seed_is() -> None:
     assert "Another seed. Default: 0." in " ".join(dptext("papers", "--help")[1].split())
 
 
-def test_all_papers_share_a_screen(monkeypatch: pytest.MonkeyPatch) -> None:
-    few = {name: command.STUDIES[name] for name in ("refutation", "redaction")}
+@pytest.mark.parametrize("other", ["sentdp", pytest.param("redaction", marks=pytest.mark.slow)])  # one pair stays
+def test_all_papers_share_a_screen(monkeypatch: pytest.MonkeyPatch, other: str) -> None:
+    few = {name: command.STUDIES[name] for name in ("refutation", other)}
     monkeypatch.setattr(command, "STUDIES", few)
     code, screen, _ = dptext("papers")
     assert code == 0
-    assert "No sound variant exists" in screen
+    assert ("No sound variant exists" in screen) == (other == "redaction")
     assert "Where intervals overlap, the row says: not decided." in " ".join(screen.split())
     assert screen.count("The paper:") == 2
     assert max(map(len, screen.splitlines())) <= 100
