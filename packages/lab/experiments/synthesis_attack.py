@@ -46,7 +46,7 @@ from dptext.synthesis.sums import STEPS, Draws, Noise, PrivateSum, clipped
 from dptext.synthesis.votes import FittedTopics, FittedVotes, TopicReport, Votes, topics_alone
 from dptext.text.records import Fields
 
-AUTHORED, STUFFED, STOCK = 5, 50, 1 << 18
+POOL, AUTHORED, STUFFED, STOCK = 500, 5, 50, 1 << 18
 RUNS, LEAVING = 20_000, 1_000
 FIELDS = (
     "way", "unit", "relation", "epsilon", "delta", "canaries", "moved", "stated_mu", "runs", "mu", "mu_low", "mu_high",
@@ -54,8 +54,8 @@ FIELDS = (
 )  # fmt: skip
 WAYS: dict[str, Any] = {"prototypes": Prototypes, "votes": Votes, "topics": TopicReport}
 FITTED: dict[str, Any] = {"prototypes": FittedPrototypes, "votes": FittedVotes, "topics": FittedTopics}
+SHARED: dict[str, Any] = {"about": 400, "dim": 32, "words": 100, "encoder": "glove"}
 Arrays = np.ndarray
-NO_MARKS = np.zeros((1 << 12, 0), np.int64)  # of texts without words that count
 
 
 class EnoughError(Exception):
@@ -171,13 +171,11 @@ def bound(inside: Arrays, outside: Arrays, delta: float) -> float:
 
 def candidates(fitted: Any, texts: Sequence[str]) -> list[Reading]:
     """Each text under each of two labels, and the points opposite to theirs."""
-    space, labels = fitted.pool.space, fitted.spec.labels
-    features = space.features(texts)
-    points, unlike = space.placed(features), space.unlike(features)
+    read = fitted.measures.public.reader.read(np.zeros(len(texts), np.int64), texts, ["canary"] * len(texts))
     return [
-        Reading(np.array([label]), sign * point[None], np.array([odd]), NO_MARKS[:1], ["canary"])
-        for label in range(min(2, max(1, len(labels))))
-        for point, odd in zip(points, unlike, strict=True)
+        Reading(np.array([label]), sign * read.points[[i]], read.unlike[[i]], read.marks[[i]], ["canary"])
+        for label in range(min(2, max(1, len(fitted.spec.labels))))
+        for i in range(len(texts))
         for sign in (1, -1)
     ]
 
@@ -185,8 +183,17 @@ def candidates(fitted: Any, texts: Sequence[str]) -> list[Reading]:
 def unit_of(one: Reading, spec: Any, name: str) -> Reading:
     """The canary's document, or all documents of an author who repeats it."""
     n = STUFFED if spec.unit == "author" else 1
-    points, unlike = np.repeat(one.points, n, axis=0), np.repeat(one.unlike, n)
-    return Reading(np.repeat(one.labels, n), points, unlike, NO_MARKS[:n], [name] * n)
+    parts = (np.repeat(each, n, axis=0) for each in (one.labels, one.points, one.unlike, one.marks))
+    return Reading(*parts, [name] * n)
+
+
+def farthest(rows: Arrays, relation: str) -> list[int]:
+    """The longest row of a matrix, or the two that are furthest apart if one unit takes the place of another."""
+    lengths = np.square(rows).sum(axis=1)
+    if relation == "add_or_remove_one":
+        return [int(lengths.argmax())]
+    apart = (lengths[:, None] + lengths - 2 * rows @ rows.T).argmax()
+    return [int(i) for i in np.unravel_index(apart, (len(rows), len(rows)))]
 
 
 def worst(fitted: Any, others: Reading, found: Sequence[Reading]) -> list[Reading]:
@@ -199,14 +206,11 @@ def worst(fitted: Any, others: Reading, found: Sequence[Reading]) -> list[Readin
         move = watch.moved[0]
         weights = np.where(np.arange(len(move)) < signed, spec.noise().sign_weight, 1)
         moves.append((clipped(STUFFED * move, weights) if spec.unit == "author" else move).astype(np.float64))
-    lengths = np.square(moves).sum(axis=1)
-    if spec.relation == "add_or_remove_one":
-        return [unit_of(found[int(lengths.argmax())], spec, "canary")]
-    rows = np.concatenate([moves, [each.points[0] * (STEPS / 1000) for each in found]], axis=1)
-    lengths = np.square(rows).sum(axis=1)
-    far = (lengths[:, None] + lengths - 2 * rows @ rows.T).argmax()
-    pair = np.unravel_index(far, (len(rows), len(rows)))
-    return [unit_of(found[int(i)], spec, name) for i, name in zip(pair, ("canary", "other"), strict=True)]
+    rows = np.array(moves)
+    if spec.relation == "replace_one":
+        rows = np.concatenate([rows, [each.points[0] * (STEPS / 1000) for each in found]], axis=1)
+    pair = farthest(rows, spec.relation)
+    return [unit_of(found[i], spec, name) for i, name in zip(pair, ("canary", "other"), strict=False)]
 
 
 def ratios(noise: Noise, moves: Sequence[Arrays], runs: int, *, there: bool, source: Randomness) -> Arrays:
@@ -221,6 +225,13 @@ def ratios(noise: Noise, moves: Sequence[Arrays], runs: int, *, there: bool, sou
         noisy = DRAW(noise, len(at) * len(move), source).reshape(len(at), -1) + there * move
         found[at] = (noisy @ move - move @ move / 2) / noise.sigma**2
     return found
+
+
+def told_apart(inside: Arrays, outside: Arrays) -> dict[str, float]:
+    """mu between the scores of runs with the canary and without it, with its 95% interval."""
+    mu = (inside.mean() - outside.mean()) / math.sqrt((inside.var(ddof=1) + outside.var(ddof=1)) / 2)
+    error = 1.96 * math.sqrt(2 / len(inside) + mu**2 / (4 * len(inside)))
+    return {"mu": mu, "mu_low": mu - error, "mu_high": mu + error}
 
 
 def seen(fitted: Any, left: Synthetic, units: Sequence[Reading]) -> list[float]:
@@ -264,12 +275,10 @@ def attack(fitted: Any, others: Reading, texts: Sequence[str], seed: int) -> dic
         )
         for there in (False, True)
     )
-    mu = (inside.mean() - outside.mean()) / math.sqrt((inside.var(ddof=1) + outside.var(ddof=1)) / 2)
-    error = 1.96 * math.sqrt(2 / RUNS + mu**2 / (4 * RUNS))
     stated = math.sqrt(2 * spec.rho)
     return {
         "canaries": len(found), "moved": reach / stated, "stated_mu": stated, "runs": RUNS,
-        "mu": mu, "mu_low": mu - error, "mu_high": mu + error,
+        **told_apart(inside, outside),
         "epsilon_by_sums": bound(inside[:, None], outside[:, None], spec.delta), "runs_leaving": LEAVING,
         "epsilon_by_what_leaves": bound(np.array(told[1]), np.array(told[0]), spec.delta),
     }  # fmt: skip
@@ -294,34 +303,46 @@ def whole(records: list[dp.Record], labels: tuple[str, ...], epsilon: float) -> 
     }  # fmt: skip
 
 
+def corpus() -> tuple[list[dp.Record], list[dp.Record], list[str]]:
+    """The pool, the private texts, and the texts of canaries."""
+    given = [
+        dp.Record(str(i), row["text"], label=row["label"], author=f"author {(i - POOL) // AUTHORED}")
+        for i, row in enumerate(itertools.islice(corpus_rows("snips"), 740))
+    ]
+    foreign = [row["text"] for row in itertools.islice(corpus_rows("atis"), 40)]
+    return given[:POOL], given[POOL:540], [*(record.text for record in given[540:]), *foreign]
+
+
+def labels_of(records: Sequence[dp.Record]) -> tuple[str, ...]:
+    """Their labels, in order."""
+    return tuple(sorted({str(record.label) for record in records}))
+
+
+def reading(fitted: Any, private: Sequence[dp.Record]) -> Reading:
+    """What is read of private texts."""
+    places = {label: i for i, label in enumerate(fitted.spec.labels)}
+    own = np.array([places.get(record.label, 0) for record in private])
+    texts, authors = [record.text for record in private], [record.author for record in private]
+    return fitted.measures.public.reader.read(own, texts, authors)
+
+
 def rows(asked: Sequence[str]) -> Iterator[dict[str, Any]]:
     """The rows of the ways, one after another; each has its own noise, whichever others are asked for."""
-    given = [
-        dp.Record(str(i), r["text"], label=r["label"])
-        for i, r in enumerate(itertools.islice(corpus_rows("snips"), 740))
-    ]
-    labels = tuple(sorted({str(record.label) for record in given}))
-    private, foreign = given[500:540], itertools.islice(corpus_rows("atis"), 40)
-    texts = [*(record.text for record in given[540:]), *(row["text"] for row in foreign)]
-    shared = {"about": 400, "dim": 32, "words": 100, "encoder": "glove"}
-    pool = TopicReport(topics=16, **shared).fit(public=given[:500]).pool
-    features = pool.space.features([record.text for record in private])
-    authors = [f"author {i // AUTHORED}" for i in range(len(private))]
-    own = np.array([labels.index(str(record.label)) for record in private])
+    given, private, texts = corpus()
+    labels = labels_of(given)
+    pool = TopicReport(topics=16, **SHARED).fit(public=given).pool
     cases = itertools.product(WAYS, (1.0, 4.0), ("document", "author"), ("add_or_remove_one", "replace_one"))
     for seed, (way, epsilon, unit, relation) in enumerate(cases):
         if way not in asked:
             continue
         labelled = way == "prototypes"
         more = {"labels": labels, "size": 200} if labelled else {"topics": 16}
-        spec = WAYS[way](epsilon=epsilon, unit=unit, relation=relation, **shared, **more)
+        spec = WAYS[way](epsilon=epsilon, unit=unit, relation=relation, **SHARED, **more)
         measures = spec.summary if labelled else topics_alone(spec, spec.dim)
         public = Public(replace(pool, topics=None) if labelled else pool, None, None, None)
         fitted = FITTED[way](spec, FittedSummary(measures, public))
-        points, unlike = pool.space.placed(features), pool.space.unlike(features)
-        others = Reading(own * labelled, points, unlike, NO_MARKS[: len(own)], authors)
         about = {"way": way, "unit": unit, "relation": relation, "epsilon": epsilon, "delta": spec.delta}
-        yield about | attack(fitted, others, texts, seed)
+        yield about | attack(fitted, reading(fitted, private), texts, seed)
     for epsilon in (1.0, 4.0) if "whole" in asked else ():
         about = {"way": "prototypes, whole runs", "unit": "document", "relation": "add_or_remove_one"}
         yield about | {"epsilon": epsilon, "delta": 1e-5} | whole(given, labels, epsilon)
