@@ -22,9 +22,10 @@ from dptext.synthesis.blocks import POINTS, WORDS
 from dptext.synthesis.desks import WritingProgress, desk
 from dptext.synthesis.judging import labelled
 from dptext.synthesis.pool import apportioned, shuffled
-from dptext.synthesis.spec import MIX, Progress, Synthetic
+from dptext.synthesis.spec import Progress, Synthetic
 from dptext.synthesis.summary import Summary
 from dptext.synthesis.word_shifts import HowSteered, WordTargets
+from dptext.synthesis.writer import too_few
 from dptext.types import Integers
 
 _ROUNDS: Final = 3  # most rounds of writing, as texts can be repeats or not readable
@@ -153,12 +154,7 @@ def _said(
     stranger: float,
 ) -> Iterator[str]:
     """Yield sentences on what the corpus is worth: scarce labels, own labels, copies of public texts, and fluency."""
-    spec, size = summary.spec, int(wanted.sum())
-    named = zip(spec.labels, wanted.tolist(), kept, strict=False)
-    few = [(name, n, len(own)) for name, n, own in named if len(own) < n]
-    if sum(n - made for _, n, made in few) > MIX / 2 * size:
-        each = "; ".join(f"{name}: {n:,} wanted, {made:,} written" for name, n, made in few)
-        yield f"The released mix of labels is not the wanted one: too few different texts were written for it. {each}."
+    yield from too_few(summary.spec.labels, wanted, kept)
     if (agreed := _own_label(summary, kept)) is not None:
         yield f"The noisy class means read {agreed:.0%} of the texts as the label that they were written for."
     public = {_plain(text) for text in summary.public.pool.texts}

@@ -310,6 +310,10 @@ def test_a_label_of_which_too_few_different_texts_were_written_is_named(
     for few in ((20, 20), (20, 19)):
         assert "too few" not in said(*few)
     assert "too few different texts were written for it. money: 20 wanted, 3 written." in said(20, 3)
+    texts = [[f"{label}{i}" for i in range(n)] for label, n in zip(SPEC.labels, (20, 3), strict=True)]
+    others = SPEC.released(texts, np.full(2, 300.0), 1.0, seeded(1)).sentences  # of writers without a summary
+    (few,) = (each for each in others if "too few" in each)
+    assert few in said(20, 3)
     assert "Good for training, not for reading" not in said(20, 20)
     assert "Copies of public texts: 0 of 40." in said(20, 20)
 
