@@ -69,12 +69,15 @@ class FromModel(HowSteered):
         return Synthetic(tuple(texts), tuple(given), report, said, weights=made.weights)
 
     def written(self, summary: Summary, numbers: Integers, source: Randomness, on_progress: Progress | None) -> Written:
-        """Return the distinct readable texts of each label, about `numbers` `(labels or 1,)` of them."""
+        """Return the distinct readable texts of each label, about `numbers` `(labels or 1,)` of them.
+
+        A text that was written for several labels is one of the label that it was first written for.
+        """
         labels, whole = np.flatnonzero(numbers).tolist(), int(numbers.sum())
         drafted = len(labels) * self.drafts * (self.matches + 1 if self.steered else 1)
         progress, own, theirs = WritingProgress(drafted + whole, on_progress), _Likely(), _Likely()
         progress.begin()
-        found: list[list[str]] = [[] for _ in numbers]
+        found, seen = [list[str]() for _ in numbers], set[str]()
         processes = self.processes or processors()
         with desk(WordTargets.of(summary, self), processes if whole >= _PARALLEL else 1, progress) as writers:
             seeds = _seeds(len(labels), source)
@@ -87,9 +90,10 @@ class FromModel(HowSteered):
                 parts = [(label, n) for label, left in missing.items() for n in _parts(left)]
                 tasks = [(*each, seed) for each, seed in zip(parts, _seeds(len(parts), source), strict=True)]
                 for label, (texts, likely, tokens) in writers.texts(tasks, shifts):
-                    found[label] += texts
                     theirs.add(likely, tokens)
-                found = [list(dict.fromkeys(each)) for each in found]
+                    new = [text for text in dict.fromkeys(texts) if text not in seen]
+                    found[label] += new
+                    seen.update(new)
             return Written(found, own.mean - theirs.mean, writers.weights)
 
 
