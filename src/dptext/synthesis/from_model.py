@@ -22,9 +22,10 @@ from dptext.synthesis.blocks import POINTS, WORDS
 from dptext.synthesis.desks import WritingProgress, desk
 from dptext.synthesis.judging import labelled
 from dptext.synthesis.pool import apportioned, shuffled
-from dptext.synthesis.spec import MIX, Progress, Synthetic
+from dptext.synthesis.spec import Progress, Synthetic
 from dptext.synthesis.summary import Summary
 from dptext.synthesis.word_shifts import HowSteered, WordTargets
+from dptext.synthesis.writer import too_few
 from dptext.types import Integers
 
 _ROUNDS: Final = 3  # most rounds of writing, as texts can be repeats or not readable
@@ -68,12 +69,15 @@ class FromModel(HowSteered):
         return Synthetic(tuple(texts), tuple(given), report, said, weights=made.weights)
 
     def written(self, summary: Summary, numbers: Integers, source: Randomness, on_progress: Progress | None) -> Written:
-        """Return the distinct readable texts of each label, about `numbers` `(labels or 1,)` of them."""
+        """Return the distinct readable texts of each label, about `numbers` `(labels or 1,)` of them.
+
+        A text that was written for several labels is one of the label that it was first written for.
+        """
         labels, whole = np.flatnonzero(numbers).tolist(), int(numbers.sum())
         drafted = len(labels) * self.drafts * (self.matches + 1 if self.steered else 1)
         progress, own, theirs = WritingProgress(drafted + whole, on_progress), _Likely(), _Likely()
         progress.begin()
-        found: list[list[str]] = [[] for _ in numbers]
+        found, seen = [list[str]() for _ in numbers], set[str]()
         processes = self.processes or processors()
         with desk(WordTargets.of(summary, self), processes if whole >= _PARALLEL else 1, progress) as writers:
             seeds = _seeds(len(labels), source)
@@ -86,9 +90,10 @@ class FromModel(HowSteered):
                 parts = [(label, n) for label, left in missing.items() for n in _parts(left)]
                 tasks = [(*each, seed) for each, seed in zip(parts, _seeds(len(parts), source), strict=True)]
                 for label, (texts, likely, tokens) in writers.texts(tasks, shifts):
-                    found[label] += texts
                     theirs.add(likely, tokens)
-                found = [list(dict.fromkeys(each)) for each in found]
+                    new = [text for text in dict.fromkeys(texts) if text not in seen]
+                    found[label] += new
+                    seen.update(new)
             return Written(found, own.mean - theirs.mean, writers.weights)
 
 
@@ -153,12 +158,7 @@ def _said(
     stranger: float,
 ) -> Iterator[str]:
     """Yield sentences on what the corpus is worth: scarce labels, own labels, copies of public texts, and fluency."""
-    spec, size = summary.spec, int(wanted.sum())
-    named = zip(spec.labels, wanted.tolist(), kept, strict=False)
-    few = [(name, n, len(own)) for name, n, own in named if len(own) < n]
-    if sum(n - made for _, n, made in few) > MIX / 2 * size:
-        each = "; ".join(f"{name}: {n:,} wanted, {made:,} written" for name, n, made in few)
-        yield f"The released mix of labels is not the wanted one: too few different texts were written for it. {each}."
+    yield from too_few(summary.spec.labels, wanted, kept)
     if (agreed := _own_label(summary, kept)) is not None:
         yield f"The noisy class means read {agreed:.0%} of the texts as the label that they were written for."
     public = {_plain(text) for text in summary.public.pool.texts}

@@ -21,7 +21,7 @@ from dptext.synthesis.readings import Corpus
 from dptext.synthesis.report import Topics
 from dptext.synthesis.spec import MIX, SynthesisSpec, Synthetic
 from dptext.text.records import Record, records_digest
-from dptext.types import Floats
+from dptext.types import Floats, Integers
 
 _SHOWN: Final = 4  # texts in a prompt for more like them
 _DRAFTS: Final = 3  # most rounds of writing, as texts can be repeats or not readable
@@ -75,17 +75,22 @@ class WritingSpec(SynthesisSpec):
         flat = [(text, self.labels[c] if self.labels else None) for c, own in enumerate(texts) for text in own]
         flat = [flat[i] for i in shuffled(len(flat), source)]
         report = Topics.of(self.labels, counts[:, None], scale, (), self.unit, None)
-        sentences = (*report.sentences(), *self._too_few(texts, counts, scale), *more)
+        few = too_few(self.labels, apportioned(np.maximum(counts, scale), self.size), texts)
+        sentences = (*report.sentences(), *few, *more)
         return Synthetic(tuple(text for text, _ in flat), tuple(label for _, label in flat), report, sentences)
 
-    def _too_few(self, texts: Sequence[Sequence[str]], counts: Floats, scale: float) -> list[str]:
-        """Return a sentence if labels have too few texts for the noisy mix: others were repeats, or not readable."""
-        wanted = apportioned(np.maximum(counts, scale), self.size).tolist()
-        few = [(name, n, len(own)) for name, n, own in zip(self.labels, wanted, texts, strict=False) if len(own) < n]
-        if sum(n - made for _, n, made in few) <= MIX / 2 * self.size:
-            return []
-        named = "; ".join(f"{name}: {n:,} wanted, {made:,} written" for name, n, made in few)
-        return [f"The released mix of labels is not the noisy mix, as too few different texts were written. {named}."]
+
+def too_few(labels: Sequence[str], wanted: Integers, texts: Sequence[Sequence[str]]) -> list[str]:
+    """Return a sentence if labels have too few texts for the wanted mix: others were repeats, or not readable.
+
+    `wanted` are the numbers of texts of each label `(labels or 1,)`, and `texts` those that were written.
+    """
+    named = zip(labels, wanted.tolist(), texts, strict=False)
+    few = [(name, n, len(own)) for name, n, own in named if len(own) < n]
+    if sum(n - made for _, n, made in few) <= MIX / 2 * wanted.sum():
+        return []
+    each = "; ".join(f"{name}: {n:,} wanted, {made:,} written" for name, n, made in few)
+    return [f"The released mix of labels is not the wanted one: too few different texts were written for it. {each}."]
 
 
 def examples_of(records: Sequence[Record], n: int, seed: int) -> tuple[Record, ...]:

@@ -238,6 +238,22 @@ def test_as_many_processes_write_as_this_one_may_use_processors(
     assert asked == [3, 2, 1]
 
 
+def test_a_text_that_was_written_for_two_labels_leaves_once_under_the_first(
+    fitted: FittedSteering, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each label writes two texts that both have, and two of its own."""
+    written = {0: ["both one", "own 0", "both two", "more 0"], 1: ["both two", "own 1", "both one", "more 1"]}
+    monkeypatch.setattr(Steered, "texts", lambda _, label, *__: (written[label], 0.0, 1))
+    monkeypatch.setattr(Steered, "shift", lambda *_: (np.zeros(1), 0.0, 1))
+    summary = fitted.measures.measure(corpus([]), Draws(seeded(2)))
+    found = SPEC.writer.write(summary.mixed({"travel": 0.5, "money": 0.5}), seeded(3))
+    by_label = {
+        label: {t for t, own in zip(found.texts, found.labels, strict=True) if own == label} for label in SPEC.labels
+    }
+    assert by_label == {"travel": set(written[0]), "money": {"own 1", "more 1"}}
+    assert len(found.texts) == 6
+
+
 def test_an_unsteered_writer_moves_no_token(fitted: FittedSteering) -> None:
     records = [each for each in dp.sample_records(2_000, seed=4) if each.label in SPEC.labels]
     summary = fitted.measures.measure(corpus(records), Draws(seeded(2)))
@@ -318,6 +334,10 @@ def test_a_label_of_which_too_few_different_texts_were_written_is_named(
     for few in ((20, 20), (20, 19)):
         assert "too few" not in said(*few)
     assert "too few different texts were written for it. money: 20 wanted, 3 written." in said(20, 3)
+    texts = [[f"{label}{i}" for i in range(n)] for label, n in zip(SPEC.labels, (20, 3), strict=True)]
+    others = SPEC.released(texts, np.full(2, 300.0), 1.0, seeded(1)).sentences  # of writers without a summary
+    (few,) = (each for each in others if "too few" in each)
+    assert few in said(20, 3)
     assert "Good for training, not for reading" not in said(20, 20)
     assert "Copies of public texts: 0 of 40." in said(20, 20)
 
