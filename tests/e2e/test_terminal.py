@@ -144,13 +144,6 @@ def test_a_terminal_that_lacks_characters(tmp_path: Path, files: list[str], envi
     assert listed.returncode == 0, listed.stderr
 
 
-@pytest.mark.slow  # a reader leaves a finished run above
-def test_head_ends_a_long_list_quietly(tmp_path: Path) -> None:
-    done = shell([*RUN, "mechanisms", "word_metric"], "| head -n 1", tmp_path)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert len(done.stdout.splitlines()) == 1
-
-
 class Gone(io.StringIO):
     """A stream whose reader leaves: a pipe without a reading end."""
 
