@@ -108,9 +108,10 @@ class Desks:
 def desk(steering: WordTargets, processes: int, progress: WritingProgress) -> Iterator[Desk | Desks]:
     """Yield who writes: this process if `processes` is 0, else so many fresh ones.
 
-    They end with the context, at once if it ends by an error, and with this process if that is killed.
+    They end with the context, at once if it ends by an error, and with this process if that is killed. A daemon may
+    start no process, and writes itself.
     """
-    if not processes:
+    if not processes or multiprocessing.current_process().daemon:
         yield Desk(Steered.of(steering), progress)
         return
     fresh = _Fresh()

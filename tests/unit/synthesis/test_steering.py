@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
-from multiprocessing import get_context
+from multiprocessing import current_process, get_context
 
 import numpy as np
 import pytest
@@ -230,6 +230,16 @@ def test_as_many_processes_write_as_this_one_may_use_processors(
     with pytest.raises(InterruptedError):
         replace(SPEC, size=500).written(summary, seeded(3))
     assert asked == [3, 2, 0, 1]  # apart from a process that may have read private text
+
+
+def test_a_daemon_which_may_start_no_process_writes_itself(
+    fitted: FittedSteering, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    summary = fitted.measures.measure(corpus([]), Draws(seeded(2)))
+    monkeypatch.setitem(current_process()._config, "daemon", True)  # type: ignore[attr-defined]
+    found = replace(SPEC, size=6).written(summary, seeded(3))
+    assert found.texts == replace(SPEC, size=6).writer.write(summary, seeded(3)).texts
+    assert found.texts
 
 
 def test_a_text_that_was_written_for_two_labels_leaves_once_under_the_first(
