@@ -236,7 +236,7 @@ def test_a_daemon_which_may_start_no_process_writes_itself(
     fitted: FittedSteering, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     summary = fitted.measures.measure(corpus([]), Draws(seeded(2)))
-    monkeypatch.setitem(current_process()._config, "daemon", True)  # type: ignore[attr-defined]
+    monkeypatch.setattr(type(current_process()), "daemon", property(lambda _: True))
     found = replace(SPEC, size=6).written(summary, seeded(3))
     assert found.texts == replace(SPEC, size=6).writer.write(summary, seeded(3)).texts
     assert found.texts
