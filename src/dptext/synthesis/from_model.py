@@ -81,7 +81,7 @@ class FromModel(HowSteered):
         on_progress: Progress | None,
         *,
         apart: bool = False,
-    ) -> Written:
+    ) -> ModelTexts:
         """Return the distinct readable texts of each label, about `numbers` `(labels or 1,)` of them.
 
         A text that was written for several labels is one of the label that it was first written for.
@@ -107,11 +107,11 @@ class FromModel(HowSteered):
                     new = [text for text in dict.fromkeys(texts) if text not in seen]
                     found[label] += new
                     seen.update(new)
-            return Written(found, own.mean - theirs.mean, writers.weights)
+            return ModelTexts(found, own.mean - theirs.mean, writers.weights)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Written:
+class ModelTexts:
     """What a model wrote.
 
     Attributes:

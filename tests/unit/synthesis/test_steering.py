@@ -23,7 +23,7 @@ from dptext.sampling.randomness import secure, seeded
 from dptext.sampling.weights import softmax
 from dptext.synthesis.blocks import COUNTS, WORDS
 from dptext.synthesis.desks import Desk, Desks, WritingProgress
-from dptext.synthesis.from_model import FromModel, Written, _own_label
+from dptext.synthesis.from_model import FromModel, ModelTexts, _own_label
 from dptext.synthesis.judging import believed
 from dptext.synthesis.readings import Corpus
 from dptext.synthesis.steering import FittedSteering, Steering
@@ -330,7 +330,7 @@ def test_a_label_of_which_too_few_different_texts_were_written_is_named(
 
     def said(*texts: int) -> str:
         written = [[f"{label}{i}zz" for i in range(n)] for label, n in zip(SPEC.labels, texts, strict=True)]
-        monkeypatch.setattr(FromModel, "written", lambda *_, **__: Written(written, 0.0, ""))
+        monkeypatch.setattr(FromModel, "written", lambda *_, **__: ModelTexts(written, 0.0, ""))
         found = SPEC.writer.write(summary, seeded(1))
         assert len(found.texts) == sum(texts)
         return " ".join(found.sentences)
