@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 #: Modules of the library that load a model.
 LOADING = tuple(f"dptext.synthesis.{name}" for name in ("steering", "summary", "word_shifts"))
@@ -14,6 +17,14 @@ CONFIG: dict[str, Any] = {
     "num_hidden_layers": 2, "num_attention_heads": 6, "num_key_value_heads": 2, "max_position_embeddings": 200,
     "initializer_range": 0.3, "rms_norm_eps": 1e-5, "attention_bias": False, "mlp_bias": False,
     "tie_word_embeddings": True, "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0},
+}  # fmt: skip
+Weights = dict[str, np.ndarray]
+DIM, WIDE, LAYERS = CONFIG["hidden_size"], CONFIG["intermediate_size"], CONFIG["num_hidden_layers"]
+KV = DIM // CONFIG["num_attention_heads"] * CONFIG["num_key_value_heads"]
+OF_A_LAYER = {
+    "input_layernorm": (DIM,), "post_attention_layernorm": (DIM,), "self_attn.q_proj": (DIM, DIM),
+    "self_attn.k_proj": (KV, DIM), "self_attn.v_proj": (KV, DIM), "self_attn.o_proj": (DIM, DIM),
+    "mlp.gate_proj": (WIDE, DIM), "mlp.up_proj": (WIDE, DIM), "mlp.down_proj": (DIM, WIDE),
 }  # fmt: skip
 LETTERS = "\nabcdefghijklmnopqrstuvwxyz ABCDEFGHIJKLMNOPQRSTUVWXYZ.,:;!?'0123456789<>()-/"
 
@@ -50,3 +61,30 @@ def model() -> Any:
     tied = part("model.embed_tokens.weight")
     network = read_llama(lambda name: tied if "embed_tokens" in name else part(name), CONFIG)
     return LanguageModel(network, tokenizer(), 1, "tiny")
+
+
+def weights() -> Weights:
+    """The weights of a model, as transformers names them."""
+    rng = np.random.default_rng(0)
+    shapes = {"model.embed_tokens.weight": (CONFIG["vocab_size"], DIM), "model.norm.weight": (DIM,)}
+    for i in range(LAYERS):
+        shapes |= {f"model.layers.{i}.{name}.weight": shape for name, shape in OF_A_LAYER.items()}
+    return {name: rng.normal(0, 0.3, shape).astype(np.float32) for name, shape in shapes.items()}
+
+
+def saved(path: Path, own: Weights, **changed: Any) -> str:
+    """Save a model as a folder, as transformers does, and return its path."""
+    from safetensors.numpy import save_file
+
+    path.mkdir()
+    save_file(own, path / "model.safetensors")
+    (path / "config.json").write_text(json.dumps({**CONFIG, "eos_token_id": 1, **changed}), "utf-8")
+    tokenizer().save(str(path / "tokenizer.json"))
+    return str(path)
+
+
+def writes_here(patch: pytest.MonkeyPatch) -> None:
+    """Let the model write in this process, where a test has put it in the place of another."""
+    from dptext.synthesis.desks import desk
+
+    patch.setattr("dptext.synthesis.from_model.desk", lambda steering, _, progress: desk(steering, 0, progress))

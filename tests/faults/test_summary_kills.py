@@ -251,6 +251,7 @@ def test_an_error_in_writing_keeps_what_was_drawn_also_if_nobody_pays(folder: Pa
 def test_the_model_writes_from_the_summary_that_was_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """As prototypes does: a writer that fails is called again with the summary, and nothing is drawn."""
     pytest.importorskip("numba")
+    tiny_language.writes_here(monkeypatch)
     for module in tiny_language.LOADING:
         monkeypatch.setattr(f"{module}.load_language_model", lambda _: tiny_language.model())
     spec = dp.Steering(

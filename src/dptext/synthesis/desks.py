@@ -1,13 +1,18 @@
-"""Who writes: this process, or several fresh ones, which have no private file open."""
+"""Who writes: this process, or fresh ones, which have read no private text and have no private file open."""
 
 from __future__ import annotations
 
 import multiprocessing
+import os
+import sys
+import threading
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, ProcessPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeVar
+from multiprocessing.context import SpawnContext, SpawnProcess
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from dptext.synthesis.spec import Progress
 from dptext.synthesis.word_shifts import More, Shift, Steered, Texts, WordTargets
@@ -68,7 +73,7 @@ class Desk:
 
 
 class Desks:
-    """Writes in several processes. A fresh process has no private file open."""
+    """Writes in fresh processes."""
 
     def __init__(self, pool: ProcessPoolExecutor, count: Synchronized[int], progress: WritingProgress) -> None:
         self._pool, self._count, self._progress = pool, count, progress
@@ -101,25 +106,69 @@ class Desks:
 
 @contextmanager
 def desk(steering: WordTargets, processes: int, progress: WritingProgress) -> Iterator[Desk | Desks]:
-    """Yield who writes: this process if `processes` is 1, else so many fresh ones, which end with the context."""
-    if processes < 2:
+    """Yield who writes: this process if `processes` is 0, else so many fresh ones.
+
+    They end with the context, at once if it ends by an error, and with this process if that is killed. A daemon may
+    start no process, and writes itself.
+    """
+    if not processes or multiprocessing.current_process().daemon:
         yield Desk(Steered.of(steering), progress)
         return
-    fresh = multiprocessing.get_context("spawn")
+    fresh = _Fresh()
     count = fresh.Value("q", 0)
     with ProcessPoolExecutor(processes, mp_context=fresh, initializer=_begin, initargs=(steering, count)) as pool:
-        yield Desks(pool, count, progress)
+        try:
+            yield Desks(pool, count, progress)
+        except BaseException:  # of any kind: it is raised again; nobody waits for what is being written
+            for each in fresh.started:
+                each.kill()
+            raise
+
+
+class _FreshProcess(SpawnProcess):
+    """A process that does not run the script of this one, which might measure a second time."""
+
+    def start(self) -> None:
+        """Start the process while no file is named as the one that runs: a new process would run it first."""
+        running = sys.modules["__main__"]
+        sys.modules["__main__"] = ModuleType("__main__")
+        try:
+            super().start()
+        finally:
+            sys.modules["__main__"] = running
+
+
+class _Fresh(SpawnContext):
+    """Makes fresh processes, and keeps a list of them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.started: list[_FreshProcess] = []
+
+    def Process(self, *given: Any, **more: Any) -> _FreshProcess:  # type: ignore[override]  # noqa: N802  # its name there
+        """Make a process, as its base does."""
+        self.started.append(_FreshProcess(*given, **more))
+        return self.started[-1]
 
 
 _STEERED: list[tuple[Steered, More]] = []  # of this process
 
 
 def _begin(steering: WordTargets, count: Synchronized[int]) -> None:
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
     def more(n: int) -> None:
         with count.get_lock():
             count.value += n
 
     _STEERED[:] = [(Steered.of(steering), more)]
+
+
+def _end_with_parent() -> None:
+    """End this process after its parent was killed: nobody would read what it writes."""
+    if (parent := multiprocessing.parent_process()) is not None:
+        parent.join()
+        os._exit(1)
 
 
 def _weights() -> str:

@@ -51,8 +51,13 @@ class FromModel(HowSteered):
         _validate.count(size=self.size)
         _validate.not_negative(processes=self.processes)
 
-    def write(self, summary: Summary, source: Randomness, *, on_progress: Progress | None = None) -> Synthetic:
+    def write(
+        self, summary: Summary, source: Randomness, *, on_progress: Progress | None = None, apart: bool = False
+    ) -> Synthetic:
         """Return new texts with labels, and the digest of the model.
+
+        `apart` says that fresh processes alone write, as this one has read private text; else few texts are written in
+        this process. The texts are the same.
 
         ConfigError: the summary has no words, or the model no room for a prompt, or see `load_language_model`.
         """
@@ -60,7 +65,7 @@ class FromModel(HowSteered):
         if WORDS not in summary.known or summary.public.lexicon is None:
             raise ConfigError("Expected a summary of words, found none: measure --with words, or take the writer pool.")
         wanted = apportioned(summary.shares, self.size)
-        made = self.written(summary, wanted, source, on_progress)
+        made = self.written(summary, wanted, source, on_progress, apart=apart)
         kept = [own[:n] for own, n in zip(made.texts, wanted.tolist(), strict=True)]
         flat = [(text, spec.labels[c] if spec.labels else None) for c, own in enumerate(kept) for text in own]
         flat = [flat[i] for i in shuffled(len(flat), source)]
@@ -68,7 +73,15 @@ class FromModel(HowSteered):
         said = (*_said(summary, wanted, kept, made.stranger), *report.sentences())
         return Synthetic(tuple(texts), tuple(given), report, said, weights=made.weights)
 
-    def written(self, summary: Summary, numbers: Integers, source: Randomness, on_progress: Progress | None) -> Written:
+    def written(
+        self,
+        summary: Summary,
+        numbers: Integers,
+        source: Randomness,
+        on_progress: Progress | None,
+        *,
+        apart: bool = False,
+    ) -> ModelTexts:
         """Return the distinct readable texts of each label, about `numbers` `(labels or 1,)` of them.
 
         A text that was written for several labels is one of the label that it was first written for.
@@ -78,8 +91,8 @@ class FromModel(HowSteered):
         progress, own, theirs = WritingProgress(drafted + whole, on_progress), _Likely(), _Likely()
         progress.begin()
         found, seen = [list[str]() for _ in numbers], set[str]()
-        processes = self.processes or processors()
-        with desk(WordTargets.of(summary, self), processes if whole >= _PARALLEL else 1, progress) as writers:
+        most = (self.processes or processors()) if whole >= _PARALLEL else 1
+        with desk(WordTargets.of(summary, self), most if apart or most > 1 else 0, progress) as writers:
             seeds = _seeds(len(labels), source)
             shifts = {}
             for label, (shift, likely, tokens) in writers.shifts(zip(labels, seeds, strict=True)):
@@ -94,11 +107,11 @@ class FromModel(HowSteered):
                     new = [text for text in dict.fromkeys(texts) if text not in seen]
                     found[label] += new
                     seen.update(new)
-            return Written(found, own.mean - theirs.mean, writers.weights)
+            return ModelTexts(found, own.mean - theirs.mean, writers.weights)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Written:
+class ModelTexts:
     """What a model wrote.
 
     Attributes:

@@ -82,8 +82,11 @@ class Steering(WritingSpec):
         return FittedSteering(self, self.summary.fit(public=public, seed=seed, on_progress=on_progress))
 
     def written(self, summary: Summary, source: Randomness, on_progress: Progress | None = None) -> Synthetic:
-        """Return texts that the model writes by the noisy numbers of a summary. `source` is for its choices."""
-        return self.writer.write(summary, source, on_progress=on_progress)
+        """Return texts that the model writes by the noisy numbers of a summary. `source` is for its choices.
+
+        A fresh process writes, as this one may have read private text.
+        """
+        return self.writer.write(summary, source, on_progress=on_progress, apart=True)
 
     @classmethod
     def tiny(cls) -> tuple[Self, ...]:
@@ -101,8 +104,11 @@ class FittedSteering(OnSummary[Steering]):
     __slots__ = ()
 
     def synthesize(self, corpus: Corpus, draws: Draws) -> Synthetic:
-        """Read the corpus once, add noise once, and let the model write texts by the noisy numbers."""
-        return self.spec.written(self.measures.measure(corpus, draws), draws.randomness)
+        """Read the corpus once, add noise once, and let the model write texts by the noisy numbers, in this process.
+
+        Runs keep the summary, and let `Steering.written` write from it.
+        """
+        return self.spec.writer.write(self.measures.measure(corpus, draws), draws.randomness)
 
     def rehearse(self, nothing: Corpus) -> None:
         """Measure an empty corpus. The model, which was loaded before, writes nothing."""

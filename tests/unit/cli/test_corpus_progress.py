@@ -46,6 +46,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     model = replace(tiny_language.model(), digest=WEIGHTS)
     for module in tiny_language.LOADING:
         monkeypatch.setattr(f"{module}.load_language_model", lambda _: model)
+    tiny_language.writes_here(monkeypatch)
     monkeypatch.setattr("dptext.synthesis.writer.is_readable", bool)  # this model writes few spaces
     monkeypatch.setattr(corpus_runs, "counted", partial(counted, every=0.0))
     monkeypatch.chdir(tmp_path)

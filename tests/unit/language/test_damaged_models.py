@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,41 +16,16 @@ from dptext.language.reading import load_language_model
 from dptext.synthesis.steering import Steering
 from dptext_lab.baselines.prediction import Prediction
 from scripts import needs
-from tiny_language import CONFIG, tokenizer
+from tiny_language import CONFIG, DIM, LAYERS, OF_A_LAYER, WIDE, Weights, weights
+from tiny_language import saved as folder
 
 pytestmark = needs("gguf")
 
-Weights = dict[str, np.ndarray]
-DIM, WIDE, LAYERS = CONFIG["hidden_size"], CONFIG["intermediate_size"], CONFIG["num_hidden_layers"]
-KV = DIM // CONFIG["num_attention_heads"] * CONFIG["num_key_value_heads"]
-OF_A_LAYER = {
-    "input_layernorm": (DIM,), "post_attention_layernorm": (DIM,), "self_attn.q_proj": (DIM, DIM),
-    "self_attn.k_proj": (KV, DIM), "self_attn.v_proj": (KV, DIM), "self_attn.o_proj": (DIM, DIM),
-    "mlp.gate_proj": (WIDE, DIM), "mlp.up_proj": (WIDE, DIM), "mlp.down_proj": (DIM, WIDE),
-}  # fmt: skip
 IN_GGUF = {
     "input_layernorm": "attn_norm", "post_attention_layernorm": "ffn_norm", "self_attn.q_proj": "attn_q",
     "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v", "self_attn.o_proj": "attn_output",
     "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down",
 }  # fmt: skip
-
-
-def weights() -> Weights:
-    rng = np.random.default_rng(0)
-    shapes = {"model.embed_tokens.weight": (CONFIG["vocab_size"], DIM), "model.norm.weight": (DIM,)}
-    for i in range(LAYERS):
-        shapes |= {f"model.layers.{i}.{name}.weight": shape for name, shape in OF_A_LAYER.items()}
-    return {name: rng.normal(0, 0.3, shape).astype(np.float32) for name, shape in shapes.items()}
-
-
-def folder(path: Path, own: Weights, **changed: Any) -> str:
-    from safetensors.numpy import save_file
-
-    path.mkdir()
-    save_file(own, path / "model.safetensors")
-    (path / "config.json").write_text(json.dumps({**CONFIG, "eos_token_id": 1, **changed}), "utf-8")
-    tokenizer().save(str(path / "tokenizer.json"))
-    return str(path)
 
 
 def gguf_file(path: Path, own: Weights) -> str:

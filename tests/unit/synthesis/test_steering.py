@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
-from multiprocessing import get_context
+from multiprocessing import current_process, get_context
 
 import numpy as np
 import pytest
@@ -23,7 +23,7 @@ from dptext.sampling.randomness import secure, seeded
 from dptext.sampling.weights import softmax
 from dptext.synthesis.blocks import COUNTS, WORDS
 from dptext.synthesis.desks import Desk, Desks, WritingProgress
-from dptext.synthesis.from_model import FromModel, Written, _own_label
+from dptext.synthesis.from_model import FromModel, ModelTexts, _own_label
 from dptext.synthesis.judging import believed
 from dptext.synthesis.readings import Corpus
 from dptext.synthesis.steering import FittedSteering, Steering
@@ -235,7 +235,19 @@ def test_as_many_processes_write_as_this_one_may_use_processors(
     for more in ({"size": 600}, {"size": 600, "processes": 2}, {"size": 500}):
         with pytest.raises(InterruptedError):
             replace(SPEC.writer, **more).write(summary, seeded(3))
-    assert asked == [3, 2, 1]
+    with pytest.raises(InterruptedError):
+        replace(SPEC, size=500).written(summary, seeded(3))
+    assert asked == [3, 2, 0, 1]  # apart from a process that may have read private text
+
+
+def test_a_daemon_which_may_start_no_process_writes_itself(
+    fitted: FittedSteering, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    summary = fitted.measures.measure(corpus([]), Draws(seeded(2)))
+    monkeypatch.setattr(type(current_process()), "daemon", property(lambda _: True))
+    found = replace(SPEC, size=6).written(summary, seeded(3))
+    assert found.texts == replace(SPEC, size=6).writer.write(summary, seeded(3)).texts
+    assert found.texts
 
 
 def test_a_text_that_was_written_for_two_labels_leaves_once_under_the_first(
@@ -326,7 +338,7 @@ def test_a_label_of_which_too_few_different_texts_were_written_is_named(
 
     def said(*texts: int) -> str:
         written = [[f"{label}{i}zz" for i in range(n)] for label, n in zip(SPEC.labels, texts, strict=True)]
-        monkeypatch.setattr(FromModel, "written", lambda *_: Written(written, 0.0, ""))
+        monkeypatch.setattr(FromModel, "written", lambda *_, **__: ModelTexts(written, 0.0, ""))
         found = SPEC.writer.write(summary, seeded(1))
         assert len(found.texts) == sum(texts)
         return " ".join(found.sentences)

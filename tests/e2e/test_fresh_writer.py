@@ -1,0 +1,86 @@
+"""A model writes in a fresh process where private text was read: how that begins, and how it ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import tiny_language
+
+pytest.importorskip("numba")
+
+#: A script without a guard, as users write them: a process that ran it again would read and draw again.
+SCRIPT = """
+import os, signal, sys, time
+from pathlib import Path
+import dptext as dp
+from dptext.synthesis import desks, word_shifts
+
+with Path("ran").open("a") as file:
+    file.write("once\\n")
+word_shifts.load_language_model = None  # of this process, which therefore cannot write
+texts = desks.Desks.texts
+
+def stopped(self, *_):
+    Path("writer").write_text(str(self._pool.submit(os.getpid).result()))
+    self._pool.submit(time.sleep, 60)
+    if sys.argv[2] == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+    raise KeyboardInterrupt
+
+if sys.argv[2] != "write":
+    desks.Desks.texts = stopped
+found = dp.synthesize(
+    dp.sample_records(60, seed=1), dp.sample_records(30, seed=3), kind="steering", label="label",
+    labels=["travel", "money"], model=sys.argv[1], about=60, tokens=8, size=6, options=40, examples=0, marks=3,
+    vocabulary=30, drafts=2, matches=1, encoder="glove",
+)
+print(*found.sentences)
+"""
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> list[str]:
+    """The command of the script with a tiny model."""
+    (tmp_path / "script.py").write_text(SCRIPT, "utf-8")
+    return [sys.executable, "script.py", tiny_language.saved(tmp_path / "model", tiny_language.weights())]
+
+
+def ran(script: list[str], how: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(  # what this test has made
+        [*script, how], cwd=folder, capture_output=True, text=True, timeout=100, check=False
+    )
+    assert (folder / "ran").read_text() == "once\n", "a process ran the script again"
+    return done
+
+
+def test_a_script_without_a_guard_is_run_once_and_a_fresh_process_writes(script: list[str], tmp_path: Path) -> None:
+    done = ran(script, "write", tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "Copies of public texts: 0 of " in done.stdout
+
+
+def test_what_is_interrupted_does_not_wait_for_what_is_being_written(script: list[str], tmp_path: Path) -> None:
+    began = time.monotonic()
+    done = ran(script, "interrupt", tmp_path)
+    assert "KeyboardInterrupt" in done.stderr
+    assert "error.unwritten.write() writes from them" in done.stderr
+    assert time.monotonic() - began < 50  # the process was asleep for 60 s
+
+
+def test_a_writer_ends_with_the_process_that_began_it(script: list[str], tmp_path: Path) -> None:
+    assert ran(script, "kill", tmp_path).returncode == -signal.SIGKILL
+    writer = int((tmp_path / "writer").read_text())
+    for _ in range(200):
+        try:
+            os.kill(writer, 0)
+        except ProcessLookupError:
+            return
+        time.sleep(0.1)
+    pytest.fail("the process that writes is still there")
