@@ -195,16 +195,16 @@ def test_a_size_above_the_pool_is_said_in_the_first_lines(folder: Path) -> None:
 def test_shares_of_labels_are_said_with_their_intervals_unless_a_mix_is_given(folder: Path) -> None:
     labels = ["travel", "money", *(f"label {i}" for i in range(6))]
     ran("summarize", "private.csv", "a.summary", *POOL, "--labels", ",".join(labels), "--about", 130, *FAST)
-    known = read_summary("a.summary")[0].report.estimates.by_label
+    summary = read_summary("a.summary")[0]
+    known, shares = summary.report.estimates.by_label, summary.shares
     said = ran("write", "a.summary", "o.csv", "--writer", "pool").stdout.splitlines()
     first, second = said[1:3]
     assert first.startswith("Shares of labels (in brackets: documents, at 95%): ")
     parts = [*first.split("): ", 1)[1].removesuffix(".").split("), "), *second.removesuffix(".").split("), ")]
     assert len(first.split("), ")) == 6
     assert sorted(part.split("% (")[0].rsplit(" ", 1)[0] for part in parts) == sorted(labels)
-    at = int(known.numbers.argmax())
-    share = known.numbers[at] / known.numbers.sum()
-    assert parts[0] == f"{labels[at]} {share:.0%} ({known.low[at]:,.0f} to {known.high[at]:,.0f}"
+    at = int(shares.argmax())
+    assert parts[0] == f"{labels[at]} {shares[at]:.0%} ({known.low[at]:,.0f} to {known.high[at]:,.0f}"
     with_mix = ran("write", "a.summary", "p.csv", "--writer", "pool", "--mix", "travel=.5").stdout
     assert "Shares of labels" not in with_mix
 
