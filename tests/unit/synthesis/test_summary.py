@@ -213,7 +213,9 @@ def test_the_numbers_of_labels_that_writers_take_are_those_of_the_report_pulled_
     found = fitted[ALL].measure(corpus(list(PRIVATE)), Draws(seeded(3)))
     report, sizes = found.report.estimates.by_label, found.sizes
     quiet = replace(found, known={name: replace(each, deviation=1e-6) for name, each in found.known.items()})
-    assert quiet.sizes == pytest.approx(np.maximum(least_squares(quiet.known[TOPICS], quiet.counts).by_label.numbers, 1))
+    assert quiet.sizes == pytest.approx(
+        np.maximum(least_squares(quiet.known[TOPICS], quiet.counts).by_label.numbers, 1)
+    )
     assert np.ptp(sizes) < np.ptp(found.counts.numbers)  # pulled towards the mean
     assert np.argsort(sizes).tolist() == np.argsort(report.numbers).tolist()
     assert found.shares == pytest.approx(sizes / sizes.sum())
