@@ -5,7 +5,8 @@
 
 Each run is `dptext summarize` and `dptext write --writer pool` in processes of their own. Add or remove one document,
 delta 1e-5. Splits are those of `synthesis.py`, and so are the judge and the rows *original* and *public-only* of
-docs/results/synthesis.md. A row is named by the blocks that are measured beside counts and points. Columns:
+docs/results/synthesis.md. A row is named by the blocks that are measured beside counts and points. The first summary of
+a row makes the public parts for all seeds. Columns:
 
 - *accuracy*, *macro_f1*: of a classifier that learns from what leaves.
 - *reads*: the share of test texts that the noisy numbers themselves read right.
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import itertools
 import random
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,6 +33,7 @@ from synthesis_tables import mean, number, table
 from dptext.runs.summarizing import read_summary
 from dptext.synthesis.blocks import COUNTS, TOPICS, WORDS
 from dptext.synthesis.judging import judged
+from dptext.types import Floats
 
 Row = dict[str, Any]
 TOPIC_NUMBER = 20
@@ -52,28 +55,30 @@ def measured(name: str, epsilons: list[float], seeds: list[int], folder: Path) -
     for path, lines in zip(lists, (split.names, split.names.values()), strict=True):
         path.write_text("\n".join(lines) + "\n")
     texts, truth = [record.text for record in judge.test], [record.label for record in judge.test]
-    for seed in seeds:
-        for epsilon in epsilons:
-            for way, more in WAYS.items():
-                summary, out = folder / "a.summary", folder / "written.jsonl"
-                print(dptext(
-                    "summarize", files["private"], summary, "--public", files["pool"], "--label-field", "label",
-                    "--labels", f"@{lists[0]}", "--names", f"@{lists[1]}", "--about", split.settings["about"],
-                    "--epsilon", epsilon, "--delta", DELTA, *more, "--seed", seed, "--force",
-                ))  # fmt: skip
-                dptext("write", summary, out, "--writer", "pool", "--seed", seed, "--force")
-                found = read_summary(summary)[0]
-                space = found.public.pool.space
-                assert space is not None
-                best = judged(found, texts, space.points(texts))[0].argmax(axis=1)
-                right = [found.spec.labels[i] == label for i, label in zip(best, truth, strict=True)]
-                noise = {
-                    block: round(found.known[block].deviation, 2) if block in found.known else "" for block in NOISE
-                }
-                yield {
-                    "split": name, "row": way, "epsilon": epsilon, "seed": seed, **judge(*got(out)),
-                    "reads": sum(right) / len(right), **noise,
-                }  # fmt: skip
+    public = ["--public", files["pool"], "--labels", f"@{lists[0]}", "--names", f"@{lists[1]}"]
+    for way, more in WAYS.items():
+        first: Path | None = None
+        points: Floats | None = None
+        for seed, epsilon in itertools.product(seeds, epsilons):
+            summary, out = folder / f"{way}, {epsilon:g}, {seed}.summary", folder / "written.jsonl"
+            print(dptext(
+                "summarize", files["private"], summary, *([*public, *more] if first is None else ["--like", first]),
+                "--label-field", "label", "--about", split.settings["about"], "--epsilon", epsilon, "--delta", DELTA,
+                "--seed", seed, "--force",
+            ))  # fmt: skip
+            first = first or summary
+            dptext("write", summary, out, "--writer", "pool", "--seed", seed, "--force")
+            found = read_summary(summary)[0]
+            space = found.public.pool.space
+            assert space is not None
+            points = space.points(texts) if points is None else points
+            best = judged(found, texts, points)[0].argmax(axis=1)
+            right = [found.spec.labels[i] == label for i, label in zip(best, truth, strict=True)]
+            noise = {block: round(found.known[block].deviation, 2) if block in found.known else "" for block in NOISE}
+            yield {
+                "split": name, "row": way, "epsilon": epsilon, "seed": seed, **judge(*got(out)),
+                "reads": sum(right) / len(right), **noise,
+            }  # fmt: skip
 
 
 def tables(rows: list[dict[str, str]]) -> str:
