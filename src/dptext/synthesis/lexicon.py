@@ -91,15 +91,20 @@ class Lexicon:
         return found
 
 
-def fit_lexicon(public: Iterable[str], *, more: Iterable[str] = (), size: int, most: int) -> Lexicon:
-    """Return the list of at most `size` words: those of most public texts first, then `more` words in their order.
+def fit_lexicon(
+    public: Iterable[str], *, names: Iterable[str] = (), more: Iterable[str] = (), size: int, most: int
+) -> Lexicon:
+    """Return the list of at most `size` words: of `names`, then those of most public texts, then `more` in their order.
+
+    `names` are the meanings of the labels. Their words say most of a label, and texts may lack them.
 
     Words without a letter or digit, clitics such as 's, single ASCII letters and `FUNCTION_WORDS` are left out.
     ConfigError: no word is left.
     """
+    named = [word for name in names for word in words_of(name, MOST_READ)]
     counts = Counter(word for text in public for word in set(words_of(text, MOST_READ)))
     ranked = sorted(counts, key=lambda word: (-counts[word], word))
-    words = [word for word in dict.fromkeys([*ranked, *more]) if _counts(word)][:size]
+    words = [word for word in dict.fromkeys([*named, *ranked, *more]) if _counts(word)][:size]
     if not words:
         raise ConfigError("Expected public texts with words to count, found none: give other texts.")
     return Lexicon(tuple(words), most)

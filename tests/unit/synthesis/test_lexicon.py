@@ -42,6 +42,9 @@ def test_the_order_is_that_of_public_texts() -> None:
     public = ["bank rent bank", "bank train", "train bank", "zeta"]
     found = fit_lexicon(public, more=["dollar", "bank", "the", "x", "euro"], size=6, most=2)
     assert found.words == ("bank", "train", "rent", "zeta", "dollar", "euro")  # a word counts once a text
+    named = fit_lexicon(public, names=["a late train", "Playlists of songs"], size=6, most=2)
+    assert named.words[:4] == ("late", "train", "playlists", "songs")  # also those that no public text has
+    assert named.words[4:] == ("bank", "rent")
     assert fit_lexicon(reversed(public), more=["dollar"], size=3, most=2).words == ("bank", "train", "rent")
     assert fit_lexicon(public, size=3, most=2).digest != fit_lexicon(public, size=3, most=3).digest
     assert Lexicon(("a b", "c"), 2).digest != Lexicon(("a", "b c"), 2).digest
