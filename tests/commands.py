@@ -200,7 +200,7 @@ def make_absent(names: list[str]) -> None:
 
 
 def _forked_for_a_command() -> dict[str, Any] | None:
-    """Forks for each command that is asked for: what is asked in the fork, which is to run it; None when no more come."""
+    """Forks for each command that is asked for. In the fork returns what is asked; None when no more come."""
     while line := sys.stdin.readline():
         asked = json.loads(line)
         pid = os.fork()
