@@ -200,7 +200,7 @@ def _files_around() -> dict[Path, tuple[int, int]]:
     """Return size and mtime of files in the working, home, cache and temporary folders, and one folder deeper."""
     found = {}
     for folder in {Path.cwd(), Path(tempfile.gettempdir()), Path.home(), Path.home() / ".cache"}:
-        for entry in itertools.chain(*(_listed(each) for each in (folder, *_folders(folder)))):
+        for entry in itertools.chain(*(_listed(each) for each in [str(folder), *_folders(folder)])):
             with contextlib.suppress(OSError):  # the file may be deleted
                 if entry.is_file():
                     found[Path(entry.path)] = (entry.stat().st_size, entry.stat().st_mtime_ns)
@@ -208,15 +208,16 @@ def _files_around() -> dict[Path, tuple[int, int]]:
 
 
 def _folders(folder: Path) -> list[str]:
+    """Return the paths of the folders in a folder."""
     found = []
-    for entry in _listed(folder):
+    for entry in _listed(str(folder)):
         with contextlib.suppress(OSError):  # a link may lead nowhere
             if entry.is_dir():
                 found.append(entry.path)
     return found
 
 
-def _listed(folder: Path | str) -> list[os.DirEntry[str]]:
+def _listed(folder: str) -> list[os.DirEntry[str]]:
     try:
         with os.scandir(folder) as entries:
             return list(entries)
