@@ -27,4 +27,4 @@ def draws(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
         monkeypatch.setattr(release_checks, "TRIALS", release_checks.TRIALS // share)
         monkeypatch.setattr(release_checks, "RELEASES", release_checks.RELEASES // 2)
         if kind != "word_metric":
-            monkeypatch.setattr(case, "_LONG", 2_500)
+            monkeypatch.setattr(case, "LONG", 2_500)
