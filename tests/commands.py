@@ -14,6 +14,7 @@ import importlib
 import json
 import os
 import resource
+import runpy
 import signal
 import subprocess
 import sys
@@ -52,6 +53,7 @@ def dptext(
     env: Mapping[str, str] | None = None,
     largest_file: int | None = None,
     absent: tuple[str, ...] = (),
+    script: Path | None = None,
     stdin: str = os.devnull,
     stdout: str = "",
     stderr: str = "",
@@ -64,6 +66,7 @@ def dptext(
         env: the environment; by default that of the tests.
         largest_file: bytes that a file may grow to, as on a disk that is full.
         absent: packages that the command cannot import.
+        script: Python that runs with the arguments in place of the command, and ends as it does in a new interpreter.
         stdin: the path that the command reads, as of a terminal.
         stdout, stderr: where the command prints, in place of files that are read.
     """
@@ -77,6 +80,7 @@ def dptext(
             "env": dict(os.environ if env is None else env),
             "largest_file": largest_file,
             "absent": absent,
+            "script": script and str(script),
             "streams": [stdin, stdout or f"{folder}/out", stderr or f"{folder}/err"],
         }
         server.stdin.write(json.dumps(asked) + "\n")
@@ -195,8 +199,8 @@ def make_absent(names: list[str]) -> None:
             setattr(sentence_encoder, name, getattr(sentence_encoder, name).__wrapped__)
 
 
-def _forked_for_a_command() -> bool:
-    """Forks for each command that is asked for: True in the fork, which is to run it; False when no more come."""
+def _forked_for_a_command() -> dict[str, Any] | None:
+    """Forks for each command that is asked for. In the fork returns what is asked; None when no more come."""
     while line := sys.stdin.readline():
         asked = json.loads(line)
         pid = os.fork()
@@ -210,16 +214,16 @@ def _forked_for_a_command() -> bool:
             os.environ.update(asked["env"])
             if asked["largest_file"] is not None:
                 resource.setrlimit(resource.RLIMIT_FSIZE, (asked["largest_file"],) * 2)
-            sys.argv = ["dptext", *asked["arguments"]]
+            sys.argv = [asked["script"] or "dptext", *asked["arguments"]]
             if kept_words.KIND in sys.argv:  # other commands do not list it
                 SPECS.brought.update([kept_words.BROUGHT])
                 os.environ["PYTHONPATH"] = sys.path[0]  # for its workers
             signal.alarm(LONGEST)
             if asked["absent"]:
                 make_absent(asked["absent"])
-            return True
+            return asked
         print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
-    return False
+    return None
 
 
 if __name__ == "__main__":
@@ -255,7 +259,10 @@ if __name__ == "__main__":
     read_weights()
     gc.freeze()
     gc.enable()
-    if _forked_for_a_command():
+    asked = _forked_for_a_command()
+    if asked and asked["script"]:
+        runpy.run_path(asked["script"], run_name="__main__")
+    elif asked:
         code = 0
         try:
             main()

@@ -193,7 +193,7 @@ class Planted:
                 ]
             case "long raw":
                 return [
-                    replace(r, output=record.text) if len(record.text) > 20_000 else r
+                    replace(r, output=record.text) if len(record.text) > 10_000 else r
                     for r, record in zip(released, records, strict=True)
                 ]
             case "constant by text":

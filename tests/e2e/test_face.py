@@ -165,6 +165,9 @@ def test_one_mechanism_is_explained_with_all_its_settings(kind: str, capsys: pyt
             pytest.fail(f"a setting without a word: {line}")
 
 
+@pytest.mark.slow_cases(
+    *("steering", "votes", "topics", "prediction"), why="prototypes stays; no kind but summary has words of its own"
+)
 @pytest.mark.parametrize("kind", SYNTHESES)
 def test_a_synthesis_is_explained_by_name_with_its_own_command(kind: str) -> None:
     command = f"synthesize PRIVATE OUT --public POOL --mechanism {kind} "

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 
 import tiny_language
+from commands import dptext
 
 pytest.importorskip("numba")
 
@@ -45,37 +45,31 @@ print(*found.sentences)
 """
 
 
-@pytest.fixture
-def script(tmp_path: Path) -> list[str]:
-    """The command of the script with a tiny model."""
-    (tmp_path / "script.py").write_text(SCRIPT, "utf-8")
-    return [sys.executable, "script.py", tiny_language.saved(tmp_path / "model", tiny_language.weights())]
-
-
-def ran(script: list[str], how: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(  # what this test has made
-        [*script, how], cwd=folder, capture_output=True, text=True, timeout=100, check=False
-    )
+def ran(how: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """The script with a tiny model."""
+    script = folder / "script.py"
+    script.write_text(SCRIPT, "utf-8")
+    done = dptext(tiny_language.saved(folder / "model", tiny_language.weights()), how, script=script, cwd=folder)
     assert (folder / "ran").read_text() == "once\n", "a process ran the script again"
     return done
 
 
-def test_a_script_without_a_guard_is_run_once_and_a_fresh_process_writes(script: list[str], tmp_path: Path) -> None:
-    done = ran(script, "write", tmp_path)
+def test_a_script_without_a_guard_is_run_once_and_a_fresh_process_writes(tmp_path: Path) -> None:
+    done = ran("write", tmp_path)
     assert done.returncode == 0, done.stderr
     assert "Copies of public texts: 0 of " in done.stdout
 
 
-def test_what_is_interrupted_does_not_wait_for_what_is_being_written(script: list[str], tmp_path: Path) -> None:
+def test_what_is_interrupted_does_not_wait_for_what_is_being_written(tmp_path: Path) -> None:
     began = time.monotonic()
-    done = ran(script, "interrupt", tmp_path)
+    done = ran("interrupt", tmp_path)
     assert "KeyboardInterrupt" in done.stderr
     assert "error.unwritten.write() writes from them" in done.stderr
     assert time.monotonic() - began < 50  # the process was asleep for 60 s
 
 
-def test_a_writer_ends_with_the_process_that_began_it(script: list[str], tmp_path: Path) -> None:
-    assert ran(script, "kill", tmp_path).returncode == -signal.SIGKILL
+def test_a_writer_ends_with_the_process_that_began_it(tmp_path: Path) -> None:
+    assert ran("kill", tmp_path).returncode == -signal.SIGKILL
     writer = int((tmp_path / "writer").read_text())
     for _ in range(200):
         try:

@@ -23,7 +23,9 @@ def write(path: Path, spelling: str, seed: int) -> Path:
     return path
 
 
-@pytest.mark.slow_cases("trait- {}", why="the other spelling stays, and this one for the other commands")
+@pytest.mark.slow_cases(
+    *("trait- {}", "membership- {}", "authorship-{}.0"), why="each command stays with one spelling, and each spelling"
+)
 @pytest.mark.parametrize("other", ["{}.0", " {}"])
 @pytest.mark.parametrize("command", ["membership", "authorship", "trait"])
 def test_another_spelling_of_the_labels_changes_no_number(

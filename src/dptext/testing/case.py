@@ -38,7 +38,7 @@ def run_checks(
     return names
 
 
-_LONG = 10_000
+LONG = 10_000  # words of the longest text
 
 
 def _new_canaries() -> tuple[str, ...]:
@@ -78,7 +78,7 @@ class Case:
             "\u00e9\u4e16\u754c \U0001f600 a\u0301 \u202e",
             "\u0645\u0631\u062d\u0628\u0627 \u043f\u0440\u0438\u0432\u0435\u0442",
             "\U0001f468\u200d\U0001f469\u200d\U0001f467" * 3,
-            *("a" * 5000, "!?" * 200, f"{word} " * _LONG + canary),
+            *("a" * 5000, "!?" * 200, f"{word} " * LONG + canary),
             *(f"{word} {other}" for other in self.others),
             f"{word}\r\n{word}\x0b{word}\x00",
             *["The same text."] * 2,

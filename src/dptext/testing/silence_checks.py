@@ -9,6 +9,7 @@ import io
 import itertools
 import json
 import logging
+import os
 import tempfile
 import traceback
 import warnings
@@ -199,16 +200,27 @@ def _files_around() -> dict[Path, tuple[int, int]]:
     """Return size and mtime of files in the working, home, cache and temporary folders, and one folder deeper."""
     found = {}
     for folder in {Path.cwd(), Path(tempfile.gettempdir()), Path.home(), Path.home() / ".cache"}:
-        for path in itertools.chain(_listed(folder), *(_listed(below) for below in _listed(folder) if below.is_dir())):
+        for entry in itertools.chain(*(_listed(each) for each in [str(folder), *_folders(folder)])):
             with contextlib.suppress(OSError):  # the file may be deleted
-                if path.is_file():
-                    found[path] = (path.stat().st_size, path.stat().st_mtime_ns)
+                if entry.is_file():
+                    found[Path(entry.path)] = (entry.stat().st_size, entry.stat().st_mtime_ns)
     return found
 
 
-def _listed(folder: Path) -> list[Path]:
+def _folders(folder: Path) -> list[str]:
+    """Return the paths of the folders in a folder."""
+    found = []
+    for entry in _listed(str(folder)):
+        with contextlib.suppress(OSError):  # a link may lead nowhere
+            if entry.is_dir():
+                found.append(entry.path)
+    return found
+
+
+def _listed(folder: str) -> list[os.DirEntry[str]]:
     try:
-        return list(folder.iterdir())
+        with os.scandir(folder) as entries:
+            return list(entries)
     except OSError:
         return []
 

@@ -381,7 +381,7 @@ def test_a_fitted_mechanism_pickles(mechanism, labelled) -> None:
 
 def test_version_and_words() -> None:
     assert dp.__version__.count(".") == 2
-    spec = dp.WordMetric(epsilon=3.0)
+    spec = dp.WordMetric(epsilon=3.0, n_words=500)
     assert "epsilon = 3" in dp.explain(spec)
     assert dp.explain(spec.guarantee()) == spec.guarantee().explain()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import tracemalloc
 import zlib
@@ -310,6 +311,12 @@ def test_every_array_of_texts_that_is_stored_is_in_the_table(data: bytes) -> Non
     assert stored | {"distilled.words"} == set(PACKED)
 
 
+@functools.cache
+def blanks(n: int) -> bytes:
+    """A list of one text after so many blanks, packed to a thousandth."""
+    return zlib.compress(b"[" + b" " * n + b'"zq"]')
+
+
 @pytest.mark.parametrize("name", PACKED)
 def test_texts_that_unpack_to_more_than_the_limit_do_not_fill_the_memory(
     name: str, data: bytes, monkeypatch: pytest.MonkeyPatch
@@ -318,7 +325,7 @@ def test_texts_that_unpack_to_more_than_the_limit_do_not_fill_the_memory(
     Summary.of_bytes(data)  # what is loaded first takes memory, too
     monkeypatch.setattr("dptext.synthesis.public.MOST_TEXT", 1 << 20)
     arrays, size = dict(load(data)), 1 << 26
-    PACKED[name](arrays, zlib.compress(b"[" + b" " * size + b'"zq"]'))
+    PACKED[name](arrays, blanks(size))
     forged = save({name: np.ascontiguousarray(array) for name, array in arrays.items()})
     tracemalloc.start()
     try:
