@@ -14,12 +14,11 @@ from dptext.errors import ConfigError
 from dptext.synthesis.blocks import POINTS, WORDS
 from dptext.synthesis.labelling import class_scores, shrunk
 from dptext.synthesis.summary import Summary
-from dptext.types import Floats, Integers
+from dptext.types import Floats
 
 # Possible shifts of the logarithm of a word's rate. The least public rate, 1e-6, can become a rate of 1.
 _GRID: Final = np.linspace(-4.0, 14.0, 91)
 _PRIOR: Final = 0.3  # of the Laplace prior of the logarithm of a rate: larger believes less
-_WEIGHTS: Final = (0.0, *np.geomspace(0.003, 4.0, 40).tolist())  # of the words beside the class means
 
 
 def believed(numbers: Floats, units: float, rates: Floats, deviation: float) -> Floats:
@@ -41,41 +40,32 @@ def judged(
 ) -> tuple[Floats, Floats, Floats]:
     """Return the log-probability of each label for texts `(n, labels)`, numbers of units, and class means.
 
-    `points` are those of the texts. If words were measured, they count beside the class means as far as they tell the
-    labels that the means give the pool: words that are mostly noise, or that a long text has many of, weigh less. So
-    what is said of a text does not depend on the texts beside it. The means are shrunk by the share of noise in them,
-    towards guesses made from the names of the labels if `prior`.
+    `points` are those of the texts. If words were measured, they count beside the class means. The means are shrunk by
+    the share of noise in them, towards guesses made from the names of the labels if `prior`. What is said of a text
+    does not depend on the texts beside it.
 
     ConfigError: the summary leaves out the pool.
     """
     scores, sizes, means = labelled(summary, points, prior=prior)
     if WORDS in summary.known:
-        pool, words = summary.public.pool, word_scores(summary, texts)
-        public, given = words, scores
-        if texts is not pool.texts:
-            public, given = word_scores(summary, pool.texts), labelled(summary, pool.points, prior=prior)[0]
-        scores = scores + telling(public, given.argmax(axis=1)) * words
+        scores = scores + word_scores(summary, texts)
         scores = scores - np.logaddexp.reduce(scores, axis=1)[:, None]
     return scores, sizes, means
 
 
-def telling(words: Floats, labels: Integers) -> float:
-    """Return the weight of scores `words` `(n, labels)` that makes `labels` `(n,)` most likely; 0 if none does."""
-
-    def likelihood(weight: float) -> float:
-        scores = weight * words
-        return float((scores[np.arange(len(labels)), labels] - np.logaddexp.reduce(scores, axis=1)).mean())
-
-    return max(_WEIGHTS, key=likelihood) if len(labels) else 0.0
-
-
 def word_scores(summary: Summary, texts: Sequence[str]) -> Floats:
-    """Return the log-probability of the words of texts `(n, labels)`, up to a number for each text: naive Bayes."""
+    """Return the log-probability of the words of texts `(n, labels)`, up to a number for each text: naive Bayes.
+
+    All words of a text together weigh as much as the marks of a text: words of a long text are not independent, and
+    would outweigh everything else (decision 23).
+    """
     known, lexicon, rates = summary.known[WORDS], summary.public.lexicon, summary.public.rates
     assert lexicon is not None and rates is not None  # noqa: S101, PT018 (words were measured)
     each = zip(known.numbers, summary.sizes, rates, strict=True)
     logs = np.log(np.array([believed(numbers, n, usual, known.deviation) for numbers, n, usual in each]))
-    return np.array([logs[:, sorted(lexicon.known(text))].sum(axis=1) for text in texts]).reshape(len(texts), -1)
+    known_words = [sorted(lexicon.known(text)) for text in texts]
+    summed = np.array([logs[:, words].sum(axis=1) for words in known_words]).reshape(len(texts), -1)
+    return summed * np.array([min(1.0, lexicon.most / max(1, len(words))) for words in known_words])[:, None]
 
 
 def labelled(summary: Summary, points: Floats, *, prior: bool = True) -> tuple[Floats, Floats, Floats]:

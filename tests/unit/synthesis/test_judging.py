@@ -10,7 +10,8 @@ import pytest
 import dptext as dp
 from dptext.errors import ConfigError
 from dptext.sampling.randomness import seeded
-from dptext.synthesis.judging import judged, labelled, telling, word_scores
+from dptext.synthesis.blocks import WORDS
+from dptext.synthesis.judging import judged, labelled, word_scores
 from dptext.synthesis.readings import Corpus
 from dptext.synthesis.summary import Summary, SummarySpec
 from dptext.synthesis.sums import Draws
@@ -37,25 +38,28 @@ def points(summary: Summary, texts: list[str]) -> Floats:
 
 
 def test_a_text_has_the_same_label_alone_and_among_others(summary: Summary) -> None:
-    whole, alike = judged(summary, TEXTS, points(summary, TEXTS))[0], []
+    whole = judged(summary, TEXTS, points(summary, TEXTS))[0]
     for i, text in enumerate(TEXTS):
         (alone,) = judged(summary, [text], points(summary, [text]))[0]
         np.testing.assert_allclose(alone, whole[i], atol=1e-5)
-        words, (own,) = word_scores(summary, [text]), labelled(summary, points(summary, [text]))[0]
-        by_itself = own + telling(words, own[None].argmax(axis=1)) * words[0]  # the weight fitted on this text
-        alike.append(np.allclose(by_itself - np.logaddexp.reduce(by_itself), whole[i], atol=1e-3))
-    assert not all(alike)
 
 
-def test_the_words_weigh_as_much_as_they_tell_labels_of_the_pool(summary: Summary) -> None:
-    pool = summary.public.pool
-    means, words = labelled(summary, pool.points)[0], word_scores(summary, pool.texts)
-    weight = telling(words, means.argmax(axis=1))
-    assert weight > 0
-    both = means + weight * words
-    expected = both - np.logaddexp.reduce(both, axis=1)[:, None]
-    assert np.array_equal(judged(summary, pool.texts, pool.points)[0], expected)
-    np.testing.assert_allclose(judged(summary, [*pool.texts], pool.points)[0], expected)
+def test_words_count_beside_the_class_means(summary: Summary) -> None:
+    where = points(summary, TEXTS)
+    both = labelled(summary, where)[0] + word_scores(summary, TEXTS)
+    np.testing.assert_allclose(judged(summary, TEXTS, where)[0], both - np.logaddexp.reduce(both, axis=1)[:, None])
+    bare = replace(summary, known={name: each for name, each in summary.known.items() if name != WORDS})
+    assert np.array_equal(judged(bare, TEXTS, where)[0], labelled(summary, where)[0])
+
+
+def test_the_words_of_a_long_text_weigh_as_much_as_its_marks(summary: Summary) -> None:
+    lexicon = summary.public.lexicon
+    assert lexicon is not None
+    each = word_scores(summary, lexicon.words)  # of one word alone
+    for n in (1, 2, lexicon.most, 4 * lexicon.most, len(lexicon)):
+        (found,) = word_scores(summary, [" ".join(lexicon.words[:n])])
+        np.testing.assert_allclose(found, each[:n].sum(axis=0) * min(1, lexicon.most / n))
+    assert word_scores(summary, ["zzqx"]).tolist() == [[0.0] * len(summary.spec.labels)]
 
 
 def test_without_the_pool_no_weight_is_guessed(summary: Summary) -> None:
