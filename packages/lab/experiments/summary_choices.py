@@ -3,11 +3,13 @@
     python packages/lab/experiments/summary_choices.py rates                 # marks, and how numbers become rates
     python packages/lab/experiments/summary_choices.py labels --epsilon 1    # which label a written text leaves under
     python packages/lab/experiments/summary_choices.py pool                  # which label a text of the pool gets
+    python packages/lab/experiments/summary_choices.py weight                # what words weigh beside the class means
 
 The split is "public" of `summary.py`: requests of four intents, of which the pool has two. The "private" half is
 public, too. `rates` reads test texts by naive Bayes with the believed rates. `labels` writes texts with the built-in
 model, labels them in several ways, and tries a classifier that learns from them on test texts. `pool` labels texts of
 the pool, on this split and on halves of the public part of 20 Newsgroups, whose pool has all labels or two thirds.
+`weight` reads test texts by class means and words of this split, with its pool and with one of ATIS, and of the posts.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ import numpy as np
 import synthesis_splits
 from language import SEED, records, taught
 from summary import ALL
-from synthesis_splits import SNIPS
+from synthesis_splits import SNIPS, read
 
 from dptext.sampling.randomness import seeded
 from dptext.synthesis.blocks import WORDS
@@ -199,10 +201,56 @@ def by_pool(seeds: int) -> None:
             print(f"{name}, epsilon {epsilon}: {told}", flush=True)
 
 
+class OtherPool(Case):
+    """The split with a pool of another kind: questions on air travel, none of which has one of the labels."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pool, self.base = random.Random(SEED).sample(read("atis"), 2_000), []  # noqa: S311
+
+
+def fitted(words: Floats, labels: Any) -> float:
+    """The weight of scores `(n, labels)` that makes `labels` `(n,)` most likely: the rule of before."""
+
+    def likelihood(weight: float) -> float:
+        scores = weight * words
+        return float((scores[np.arange(len(labels)), labels] - np.logaddexp.reduce(scores, axis=1)).mean())
+
+    return max((0.0, *np.geomspace(0.003, 4.0, 40)), key=likelihood)
+
+
+def by_weight(seeds: int) -> None:
+    """Print the share of test texts that are read right, by what their words weigh beside the class means."""
+    cases = {"requests": Case(), "requests, pool of ATIS": OtherPool(), "posts": Posts(lacking=False)}
+    for name, case in cases.items():
+        for drafts in (0,) if name == "posts" else (48, 0):
+            for epsilon in (0.25, 1.0, 4.0):
+                right: dict[str, list[float]] = {}
+                for found in case.summaries(case.spec(epsilon=epsilon, marks=5, drafts=drafts), seeds):
+                    pool, lexicon = found.public.pool, found.public.lexicon
+                    means, given = labelled(found, pool.space.points(case.texts))[0], labelled(found, pool.points)[0]  # type: ignore[union-attr]
+                    known, there = (
+                        np.array([max(1, len(lexicon.known(text))) for text in texts])[:, None]  # type: ignore[union-attr]
+                        for texts in (case.texts, pool.texts)
+                    )
+                    words = word_scores(found, case.texts) / np.minimum(1.0, 5 / known)
+                    public = word_scores(found, pool.texts) / np.minimum(1.0, 5 / there)
+                    rules = {
+                        "class means alone": 0 * words, "all words": words,
+                        "fitted on the pool": fitted(public, given.argmax(axis=1)) * words,
+                        "fitted on the test texts": fitted(words, means.argmax(axis=1)) * words,
+                        **{f"as {most} words at most": np.minimum(1.0, most / known) * words for most in (2.5, 5, 8)},
+                    }  # fmt: skip
+                    for rule, scores in rules.items():
+                        right.setdefault(rule, []).append(case.right(means + scores))
+                told = "; ".join(f"{rule} {np.mean(each):.3f}" for rule, each in right.items())
+                print(f"{name}, {drafts} drafts, epsilon {epsilon}: {told}", flush=True)
+
+
 def main() -> None:
     """Print one of the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("table", choices=["rates", "labels", "pool"])
+    parser.add_argument("table", choices=["rates", "labels", "pool", "weight"])
     parser.add_argument("--epsilon", type=float, default=1.0)
     parser.add_argument("--size", type=int, default=1_600)
     given = parser.parse_args()
@@ -210,6 +258,8 @@ def main() -> None:
         by_rates(Case())
     elif given.table == "pool":
         by_pool(2)
+    elif given.table == "weight":
+        by_weight(4)
     else:
         by_labels(Case(), given.epsilon, given.size)
 
