@@ -33,6 +33,7 @@ from gateways import Served, served
 from many_files import rows
 
 FEW = [{"text": f"secret {i}", "label": "travel"} for i in range(3)]
+MANY = [{"text": f"secret {i}", "label": "travel"} for i in range(60)]  # two draws for them are alike by no chance
 
 
 @pytest.fixture(scope="module")
@@ -72,17 +73,17 @@ def test_models_are_told_in_words_and_data(gateway: Served) -> None:
 
 
 def test_a_release_is_charged_once_and_answered_again(fresh: Served, tmp_path: Path) -> None:
-    first = fresh.privatize(FEW)
+    first = fresh.privatize(MANY)
     assert first.status_code == 200, first.text
     assert "secret" not in first.text
-    assert len(first.json()["releases"].splitlines()) == 3
-    again = fresh.privatize(FEW)
+    assert len(first.json()["releases"].splitlines()) == len(MANY)
+    again = fresh.privatize(MANY)
     assert again.content == first.content
     assert again.headers["Idempotent-Replayed"] == "true"
     assert len(fresh.charges()) == 1
     certificate = json.loads(first.json()["certificate"])
     assert fresh.charges()[0].release == certificate["sha256"]
-    other = fresh.privatize(FEW, "second-call")
+    other = fresh.privatize(MANY, "second-call")
     assert other.status_code == 200
     assert len(fresh.charges()) == 2
     outputs = []
@@ -149,15 +150,15 @@ def test_in_flight_and_taken_over(fresh: Served, monkeypatch: pytest.MonkeyPatch
     def slow(self, *given):
         if not seen:
             seen.append("first")
-            refused = fresh.privatize(FEW)
+            refused = fresh.privatize(MANY)
             assert told(refused)["type"] == "urn:dptext:in-flight"
             assert refused.headers["Retry-After"] == "2"  # not a lease of a minute
             fresh.gate.store.write(ANSWERS.update().values(lease=0.0))  # its time is over
-            seen.append(fresh.privatize(FEW))
+            seen.append(fresh.privatize(MANY))
         return store(self, *given)
 
     monkeypatch.setattr(Attempt, "store", slow)
-    late = fresh.privatize(FEW)
+    late = fresh.privatize(MANY)
     assert seen[1].status_code == 200
     assert late.content == seen[1].content  # its own draw was thrown away
     assert len(fresh.charges()) == 1
