@@ -65,7 +65,8 @@ def word_scores(summary: Summary, texts: Sequence[str]) -> Floats:
     logs = np.log(np.array([believed(numbers, n, usual, known.deviation) for numbers, n, usual in each]))
     known_words = [sorted(lexicon.known(text)) for text in texts]
     summed = np.array([logs[:, words].sum(axis=1) for words in known_words]).reshape(len(texts), -1)
-    return summed * np.array([min(1.0, lexicon.most / max(1, len(words))) for words in known_words])[:, None]
+    weights = np.array([min(1.0, lexicon.most / max(1, len(words))) for words in known_words])
+    return np.asarray(summed * weights[:, None])
 
 
 def labelled(summary: Summary, points: Floats, *, prior: bool = True) -> tuple[Floats, Floats, Floats]:

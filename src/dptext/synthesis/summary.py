@@ -247,8 +247,8 @@ class SummarySpec(CorpusSpec):
             centre = prior_means(pool.points, likeness - likeness.mean(axis=0))
         lexicon = rates = None
         if self.marks:
-            more, names = _more_words(self.encoder), self.names or self.labels
-            lexicon = fit_lexicon([*texts, *own], names=names, more=more, size=self.vocabulary, most=self.marks)
+            more, meanings = _more_words(self.encoder), self.names or self.labels
+            lexicon = fit_lexicon([*texts, *own], names=meanings, more=more, size=self.vocabulary, most=self.marks)
             rates = mark_rates(lexicon, texts, drafts, max(1, len(self.labels)))
             rates = rates.astype(np.float32).astype(np.float64)  # as a summary stores them
         found = Public(pool, centre, lexicon, rates, examples, drafts, digest)
