@@ -355,6 +355,22 @@ def test_the_one_number_of_texts_unlike_the_pool_without_noise_is_caught(
         check_synthesis(fitted[repr(SUMMARY)], checks=["noise"])
 
 
+def test_a_large_corpus_without_noise_is_caught(monkeypatch: pytest.MonkeyPatch, fitted: dict[str, Fitted]) -> None:
+    drawn, n = Noise.draw, [0]
+
+    def measure(self: FittedSummary, corpus: Corpus, draws: Draws, share: float = 1.0) -> Summary:
+        n[0] = sum(len(batch) for batch in corpus())
+        return MEASURE(self, corpus, draws, share)
+
+    def draw(self: Noise, size: int, source: Randomness) -> np.ndarray:
+        return drawn(self, size, source) * (n[0] < 100)
+
+    monkeypatch.setattr(FittedSummary, "measure", measure)
+    monkeypatch.setattr(Noise, "draw", draw)
+    with pytest.raises(ContractError, match="every run has as much noise"):
+        check_synthesis(fitted[repr(SUMMARY)], checks=["noise"])
+
+
 def measured_twice(self: FittedSummary, corpus: Corpus, draws: Draws, share: float = 1.0) -> Summary:
     """The words of a second sum, which no share pays for."""
     first, second = (MEASURE(self, corpus, draws, share) for _ in range(2))

@@ -73,7 +73,7 @@ class Noisy:
 
 
 def read_noisy(summary: Summary) -> Noisy:
-    """As `dptext.synthesis.judging.labelled` reads it."""
+    """Return noisy class means, sizes, and the variance of the means (see `dptext.synthesis.judging.labelled`)."""
     points, counts, pool = summary.known[POINTS], summary.counts, summary.public.pool.points
     sizes = class_sizes(counts.numbers, counts.deviation)
     noise = (points.deviation / sizes[:, None]) ** 2 + np.zeros((1, pool.shape[1]))

@@ -64,7 +64,7 @@ def word_scores(summary: Summary, texts: Sequence[str]) -> Floats:
     each = zip(known.numbers, summary.sizes, rates, strict=True)
     logs = np.log(np.array([believed(numbers, n, usual, known.deviation) for numbers, n, usual in each]))
     known_words = [sorted(lexicon.known(text)) for text in texts]
-    summed = np.array([logs[:, words].sum(axis=1) for words in known_words]).reshape(len(texts), -1)
+    summed = np.array([logs[:, words].sum(axis=1) for words in known_words]).reshape(len(texts), len(logs))
     weights = np.array([min(1.0, lexicon.most / max(1, len(words))) for words in known_words])
     return np.asarray(summed * weights[:, None])
 

@@ -312,6 +312,7 @@ def check_noise(case: CorpusCase) -> None:
         drawn = each.ravel()
         require(np.array_equal(drawn, np.rint(drawn)), "noise is whole steps: no float is added to a sum")
         require(_is_even(each / noise.sigma), "every part of a sum has as much noise")
+        require(_is_even(each.T / noise.sigma), "every run has as much noise, of many records and of few")
         more = PrivateSum(max(1, _DRAWS - len(drawn)), noise).release(Draws(secure())) * STEPS
         drawn = np.concatenate([drawn, more])
         variance = float(np.mean(drawn**2)) / noise.sigma**2
@@ -322,7 +323,7 @@ def check_noise(case: CorpusCase) -> None:
 
 
 def _is_even(drawn: Floats) -> bool:
-    """Return whether noise `(runs, cells)` of variance 1 has that variance in every part of the cells.
+    """Return whether noise `(runs, cells)` of variance 1 has that variance in every part of the cells; or transposed.
 
     Parts are runs of 1, 2, 4, ... neighbouring cells: noise that one block of a sum lacks hardly moves the variance
     of all cells. By chance a part falls outside once in 10^9 sums.

@@ -59,7 +59,9 @@ def test_the_words_of_a_long_text_weigh_as_much_as_its_marks(summary: Summary) -
     for n in (1, 2, lexicon.most, 4 * lexicon.most, len(lexicon)):
         (found,) = word_scores(summary, [" ".join(lexicon.words[:n])])
         np.testing.assert_allclose(found, each[:n].sum(axis=0) * min(1, lexicon.most / n))
-    assert word_scores(summary, ["zzqx"]).tolist() == [[0.0] * len(summary.spec.labels)]
+    labels = len(summary.spec.labels)
+    assert word_scores(summary, ["zzqx", ""]).tolist() == [[0.0] * labels] * 2
+    assert word_scores(summary, []).shape == (0, labels)
 
 
 def test_without_the_pool_no_weight_is_guessed(summary: Summary) -> None:

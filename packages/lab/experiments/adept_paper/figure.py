@@ -214,7 +214,7 @@ def spread(places: Sequence[float], gap: float) -> list[float]:
 
 
 def paper_figure(results: Results, path: Path) -> None:
-    """As figure 1 of Krishna et al. 2021: AUC of the attack against accuracy, a panel for each corpus and C.
+    """Draw AUC of the attack against accuracy, a panel for each corpus and C (Krishna et al. 2021, figure 1).
 
     Each point of ADePT says its variance and its claimed / true epsilon, each of `private_phrases` its variance.
     """

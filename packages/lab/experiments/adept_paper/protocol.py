@@ -73,7 +73,7 @@ class Settings:
     shadows: int = 16
 
     def to_dict(self) -> dict[str, Json]:
-        """As JSON-able data."""
+        """Return JSON-able data."""
         found: dict[str, Json] = json.loads(json.dumps(asdict(self)))
         return found
 

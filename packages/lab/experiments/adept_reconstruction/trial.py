@@ -202,7 +202,7 @@ def attack_each(protocol: Protocol, pools: Pools, point: tuple[float, str, float
 
 
 def attack_sound(protocol: Protocol, pools: Pools, noise: str) -> dict[str, Any]:
-    """The same on ADePT made sound, trained on the test half as its public text; fewer candidates are generated."""
+    """Attack ADePT made sound, trained on the test half as its public text; fewer candidates are generated."""
     spec = Adept(
         epsilon=EPSILON,
         labels=protocol.labels,

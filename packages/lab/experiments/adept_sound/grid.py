@@ -78,7 +78,7 @@ def written_codebook(spec: Adept, public: tuple[Record, ...]) -> AdeptCodebook:
 
 
 def fit(spec: Adept | LabelOnly | Candidates, public: list[Record]) -> Mechanism[str]:
-    """As `spec.fit`, without training one network for each epsilon of a codebook."""
+    """Fit a mechanism; all epsilons of a codebook share one network."""
     if not isinstance(spec, Adept) or spec.noise != "codebook":
         return spec.fit(public=public, seed=SEED)
     return spec.refit(written_codebook(replace(spec, epsilon=10.0), tuple(public)), public=public, seed=SEED)

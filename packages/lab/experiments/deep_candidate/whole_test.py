@@ -33,7 +33,7 @@ CLOCK = {"encoding": 0.0, "splitting into sentences": 0.0, "utilities": 0.0, "ch
 
 
 def clocked(part: str, work: Callable[..., Any]) -> Callable[..., Any]:
-    """The same function, its time added to a part."""
+    """Return a function that does the work and adds its time to a part."""
 
     def timed(*given: Any, **named: Any) -> Any:
         began = time.perf_counter()
