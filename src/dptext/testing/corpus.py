@@ -305,11 +305,13 @@ def check_noise(case: CorpusCase) -> None:
     spec = case.fitted.spec
     corpora = [case.records, *[case.records[:_FEW]] * (_NOISES - 1)]
     runs = [case.run(records, randomness=secure()) for records in corpora]
+    require(len({len(run.rounds[0].clean) for run in runs}) == 1, "noise and cells are public")
     for rounds in zip(*(run.rounds for run in runs), strict=False):
         noise = rounds[0].noise
-        require(len({(len(own.clean), own.noise) for own in rounds}) == 1, "noise and cells are public")
-        each = np.array([own.noisy - own.clean for own in rounds])
-        drawn = each.ravel()
+        require(len({own.noise for own in rounds}) == 1, "noise and cells are public")
+        drawn = np.concatenate([own.noisy - own.clean for own in rounds])
+        cells = min(len(own.clean) for own in rounds)  # released numbers may decide how many cells a later round has
+        each = np.array([(own.noisy - own.clean)[:cells] for own in rounds])
         require(np.array_equal(drawn, np.rint(drawn)), "noise is whole steps: no float is added to a sum")
         require(_is_even(each / noise.sigma), "every part of a sum has as much noise")
         require(_is_even(each.T / noise.sigma), "every run has as much noise, of many records and of few")
