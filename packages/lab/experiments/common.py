@@ -54,7 +54,7 @@ def append_rows(path: Path, rows: Iterable[dict[str, Any]]) -> None:
     with path.open("a", newline="", encoding="utf-8") as file:
         writer: csv.DictWriter[str] | None = None
         for row in rows:
-            writer = writer or csv.DictWriter(file, list(row))
+            writer = writer or csv.DictWriter(file, list(row), lineterminator="\n")
             if file.tell() == 0:
                 writer.writeheader()
             writer.writerow(row)

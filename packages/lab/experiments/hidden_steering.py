@@ -168,7 +168,7 @@ def main() -> None:
         for name in given.splits or SPLITS:
             for row in measured(name, given.epsilons, given.seeds, given.size):
                 if writer is None:
-                    writer = csv.DictWriter(file, row)
+                    writer = csv.DictWriter(file, row, lineterminator="\n")
                     writer.writeheader()
                 writer.writerow(row)
                 file.flush()

@@ -419,7 +419,7 @@ def main() -> None:
             with TemporaryDirectory() as folder:
                 case = Case(name, Path(folder), given.size)
                 for row in case.rows(given.epsilons, given.seeds, given.writers):
-                    writer = writer or csv.DictWriter(file, row)
+                    writer = writer or csv.DictWriter(file, row, lineterminator="\n")
                     if file.tell() == 0:
                         writer.writeheader()
                     writer.writerow(row)

@@ -90,16 +90,15 @@ class Case:
         labels = folder / "labels.txt", folder / "names.txt"
         for path, lines in zip(labels, (self.split.names, self.split.names.values()), strict=True):
             path.write_text("\n".join(lines) + "\n")
-        self.labels = ["--labels", f"@{labels[0]}", "--names", f"@{labels[1]}", "--label-field", "label"]
+        self.labels = ["--labels", f"@{labels[0]}", "--names", f"@{labels[1]}"]
 
-    def summarized(self, epsilon: float, out: Path, seed: int) -> str:
-        """Summarize the private texts; return what is said."""
-        promised = ["--epsilon", epsilon, "--delta", DELTA, "--relation", "replace_one", "--about", len(self.private)]
-        shown = ["--set", f"tokens={self.split.tokens}", "--with", "words", *self.more]
-        return dptext(
-            "summarize", self.given, out, "--public", self.pool, *self.labels, *promised, *shown, "--seed", seed,
-            "--force",
-        )  # fmt: skip
+    def summarized(self, epsilon: float, out: Path, seed: int, like: Path | None) -> str:
+        """Summarize the private texts, with the public parts of the summary `like`, if any; return what is said."""
+        promised = ["--epsilon", epsilon, "--delta", DELTA, "--about", len(self.private), "--label-field", "label"]
+        made = ["--public", self.pool, *self.labels, "--relation", "replace_one", "--with", "words", *self.more]
+        made += ["--set", f"tokens={self.split.tokens}"]
+        public = made if like is None else ["--like", like]
+        return dptext("summarize", self.given, out, *public, *promised, "--seed", seed, "--force")
 
     def drafted(self, like: Path, out: Path, seed: int) -> None:
         """Summarize the model's own drafts, which are public, as if they were private."""
@@ -189,7 +188,8 @@ class Case:
         for seed in seeds:
             for epsilon in epsilons:
                 summary, began = self.folder / f"{epsilon}.summary", time.time()
-                print(self.summarized(epsilon, summary, seed))
+                first = None if epsilon == epsilons[0] else self.folder / f"{epsilons[0]}.summary"
+                print(self.summarized(epsilon, summary, seed, first))
                 if epsilon == epsilons[0]:
                     yield from self.public_only(summary, seed, writers)
                 if alone:

@@ -351,7 +351,7 @@ def rows(asked: Sequence[str]) -> Iterator[dict[str, Any]]:
 def main() -> None:
     """Write the rows as they are found."""
     with Path(sys.argv[1]).open("w", newline="", encoding="utf-8") as file:
-        written = csv.DictWriter(file, FIELDS)
+        written = csv.DictWriter(file, FIELDS, lineterminator="\n")
         written.writeheader()
         for row in rows(sys.argv[2:] or [*WAYS, "whole"]):
             written.writerow({key: f"{each:.4g}" if isinstance(each, float) else each for key, each in row.items()})
