@@ -24,7 +24,7 @@ from dptext.errors import ConfigError
 from dptext.mechanism import Answers, Promise, Spec
 
 if TYPE_CHECKING:  # a run of a mechanism loads no synthesis
-    from dptext.synthesis.spec import SynthesisSpec
+    from dptext.synthesis.spec import CorpusSpec
 
 Kind = TypeVar("Kind", bound=Promise)
 
@@ -79,7 +79,7 @@ def mechanisms() -> Registry[Spec]:
     return Registry("dptext.mechanisms", MECHANISMS, what="mechanism", offers=_offered(Promise, Spec))
 
 
-def syntheses() -> Registry[SynthesisSpec]:
+def syntheses() -> Registry[CorpusSpec]:
     """Make a registry of the syntheses that are installed now."""
     return Registry("dptext.syntheses", WAYS, what="synthesis", offers=(*_offered(Promise), "fit", "labels", "unit"))
 
@@ -102,7 +102,7 @@ def settings_named(name: str) -> type[Promise]:
 
     AttributeError: no package brings such a class, several do, or the package is unusable.
     """
-    found: list[tuple[Registry[Spec] | Registry[SynthesisSpec], str, str]] = []
+    found: list[tuple[Registry[Spec] | Registry[CorpusSpec], str, str]] = []
     for kinds in (SPECS, SYNTHESES):
         for kind, some in kinds.brought.items():
             if name not in OWN["dptext"] or kind in OWN[kinds.group]:

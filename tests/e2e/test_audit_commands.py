@@ -93,8 +93,11 @@ def test_mechanisms_and_texts(words: tuple[str, ...]) -> None:
         (("distinguish",), "Expected one of --mechanism"),
         (("distinguish", "--noise", "laplace", "--trials", "10"), "trials=10"),
         (("distinguish", "--noise", "laplace", "--epsilon", "-1"), "epsilon=-1"),
-        (("whitebox", "--noise", "gaussian", "--dim", "4"), "delta"),
-        (("exact", "--noise", "laplace"), "outputs to list"),
+        (("whitebox", "--noise", "gaussian", "--dim", "4"), "--delta 1e-5"),
+        (("exact", "--mechanism", "word_metric", "--set", "epsilon=1", "--epsilon", "2"), "Expected epsilon once"),
+        (("distinguish", "--mechanism", "word_metric", "--dim", "3"), "Expected --noise with --dim"),
+        (("whitebox", "--mechanism", "word_metric", "--clip-norm", "2"), "Expected --noise with --clip-norm"),
+        (("whitebox", "--noise", "privunit_sphere", "--clip-norm", "2"), "Expected clip_norm=1"),
         (("reconstruction", "--noise", "laplace", "--candidates", "1"), "candidates"),
         (("sensitivity", "--clip", "l7"), "--clip"),
     ],
@@ -105,6 +108,12 @@ def test_bad_usage_ends_with_2_and_one_line(arguments: tuple[str, ...], wanted: 
     assert wanted in done.stderr
     assert done.stderr.count("\n") == 1
     assert "Traceback" not in done.stderr
+
+
+def test_epsilon_is_that_of_the_mechanism() -> None:
+    words = ("--mechanism", "word_metric", "--set", "vectors=glove", "--set", "n_words=300", "--epsilon", "7")
+    done = dptext("audit", "distinguish", *words, *QUICK, "--json")
+    assert json.loads(done.stdout)["claim"]["epsilon"] == 7
 
 
 def test_no_neighbours_are_refused_without_their_text(words: tuple[str, ...]) -> None:

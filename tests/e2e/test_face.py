@@ -172,7 +172,7 @@ def test_one_mechanism_is_explained_with_all_its_settings(kind: str, capsys: pyt
 def test_a_synthesis_is_explained_by_name_with_its_own_command(kind: str) -> None:
     command = f"synthesize PRIVATE OUT --public POOL --mechanism {kind} "
     if kind == "summary":
-        command = "summarize PRIVATE OUT.summary --public POOL "
+        command = "summarize PRIVATE OUT --public POOL "
     assert f"dptext {command}" in dptext("mechanisms", kind).stdout
     assert kind in dptext("mechanisms").stdout.splitlines()[-1]
     for command in (("explain",), ("fit", "--public", "x", "--out", "y"), ("privatize", "x", "y")):

@@ -30,7 +30,7 @@ from dptext.runs.specs import from_settings, read_toml, synthesis_from_settings
 from dptext.runs.streaming import limited
 from dptext.runs.verification import Verified
 from dptext.sampling.randomness import secure
-from dptext.synthesis.spec import SynthesisSpec
+from dptext.synthesis.spec import CorpusSpec
 from dptext.text.batches import Batch
 from dptext.text.files import sha256_of
 from dptext.text.formats import Scalar
@@ -81,7 +81,7 @@ class Models:
         """The settings of a model or synthesis. BrokenModelError: they cannot be read."""
         return self._found(name)[0]
 
-    def synthesis(self, name: str) -> SynthesisSpec:
+    def synthesis(self, name: str) -> CorpusSpec:
         """Return the settings of a synthesis. Problem: the name is that of a model. BrokenModelError: see `spec`."""
         spec = self.spec(name)
         if spec.traits.answers is not Answers.CORPUS:

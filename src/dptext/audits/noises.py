@@ -1,7 +1,7 @@
 """Vector noises by name, for `dptext audit whitebox --noise`, each a function that makes it.
 
 `cli.audit.trials` looks them up. A noise is a function of epsilon, delta, the dimension and the norm to which vectors
-are clipped. The function ignores what its noise does not have.
+are clipped. The function ignores a delta that its noise does not have.
 
     >>> laplace(1.0, 0.0, 2, 1.0).dim
     2
@@ -9,6 +9,7 @@ are clipped. The function ignores what its noise does not have.
 
 from typing import Protocol
 
+from dptext.errors import ConfigError
 from dptext.mechanism import VectorNoise
 from dptext.sampling.clipping import Norm
 from dptext.sampling.float_noise import Gaussian, L2Laplace
@@ -34,7 +35,9 @@ def laplace_l1(epsilon: float, delta: float, dim: int, clip_norm: float) -> Vect
 
 
 def gaussian(epsilon: float, delta: float, dim: int, clip_norm: float) -> VectorNoise:
-    """Gaussian noise."""
+    """Gaussian noise. ConfigError: `delta` is 0."""
+    if not delta:
+        raise ConfigError("Expected a delta above 0 for Gaussian noise: --delta 1e-5, for example.")
     return Gaussian(epsilon, delta, dim, clip_norm)
 
 
@@ -49,5 +52,7 @@ def privunit(epsilon: float, delta: float, dim: int, clip_norm: float) -> Vector
 
 
 def privunit_sphere(epsilon: float, delta: float, dim: int, clip_norm: float) -> VectorNoise:
-    """PrivUnit, for unit vectors. `delta` and `clip_norm` are ignored."""
+    """PrivUnit, for unit vectors. `delta` is ignored. ConfigError: `clip_norm` is not 1."""
+    if clip_norm != 1:
+        raise ConfigError(f"Expected clip_norm=1 with privunit_sphere, for vectors of length 1; found {clip_norm:g}.")
     return PrivUnitSphere(epsilon, dim)

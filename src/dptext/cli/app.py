@@ -94,7 +94,10 @@ def defaults(command: TyperCommand) -> dict[str, Any]:
 
 
 #: Options that have no effect without one of others, by the names of their parameters.
-_BESIDE: Final = {"subject_key": ("subject_field", "by_subject"), "public_label_field": ("label_field",)}
+_BESIDE: Final = {
+    "subject_key": ("subject_field", "by_subject"), "public_label_field": ("label_field",), "dim": ("noise",),
+    "clip_norm": ("noise",),
+}  # fmt: skip
 
 
 def _require_said(command: TyperCommand | TyperGroup, ctx: Any, args: list[str]) -> None:

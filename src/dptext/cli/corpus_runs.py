@@ -241,7 +241,7 @@ def _finished(
 
 
 def _say_what_would_be(wanted: CorpusSpec, promised: Guarantee, due: Due | None) -> None:
-    what = "one corpus" if wanted.writes else "one summary" if wanted.kind == "summary" else "one report"
+    what = "one corpus" if wanted.writes else "one report" if wanted.command == "synthesize" else f"one {wanted.kind}"
     print(f"A run would release {what}. Nothing was read, drawn, charged or written.\n{promised.sentence()}")
     if due is not None:
         print(f"{cost(due)} {due.payment.left()}")
@@ -318,13 +318,12 @@ def _say_what_was_made(
 
 
 def _say_of_the_pool(wanted: CorpusSpec, n_texts: int) -> None:
-    if wanted.kind == "votes" and wanted.labels:
-        say("votes with labels measured worse than public text on most corpora: prototypes is the way with labels.")
-    size = wanted.size if isinstance(wanted, SynthesisSpec) and wanted.kind in ("prototypes", "votes") else 0
+    if wanted.advice:
+        say(wanted.advice)
     say(f"Reading the pool of {n_texts:,} public texts.")
-    if size > n_texts:
-        so = "some leave more than once" if wanted.kind == "votes" else "no more leave"
-        say(f"{size:,} texts are wanted, and the pool has {n_texts:,}: {so}.")
+    if isinstance(wanted, SynthesisSpec) and wanted.repeats is not None and wanted.size > n_texts:
+        so = "some leave more than once" if wanted.repeats else "no more leave"
+        say(f"{wanted.size:,} texts are wanted, and the pool has {n_texts:,}: {so}.")
 
 
 @contextlib.contextmanager

@@ -68,8 +68,16 @@ def _list(known: Mapping[str, Named]) -> None:
     print(
         "\nUNIT is what one epsilon protects; none: nothing is guaranteed. dptext mechanisms NAME explains one.\n"
         "dptext recommend says which measured best. "
-        f"Of a whole corpus (dptext synthesize): {', '.join(SYNTHESES)}."
+        f"Of a whole corpus, by dptext {_by_command()}."
     )
+
+
+def _by_command() -> str:
+    """Return the syntheses by the command that makes them."""
+    made: dict[str, list[str]] = {}
+    for kind, cls in SYNTHESES.usable(say).items():
+        made.setdefault(cls.command, []).append(kind)
+    return "; by dptext ".join(f"{command}: {', '.join(names)}" for command, names in made.items())
 
 
 def _explain(kind: str, cls: Named, *, details: bool) -> None:
@@ -91,9 +99,9 @@ def _explain(kind: str, cls: Named, *, details: bool) -> None:
     needed = " ".join(f"--set {name}=..." for name in _required(cls))
     if answers(kind) is Answers.CORPUS:
         promised = "--labels a,b --label-field LABEL" if first[0] == "labels" else "--epsilon 1"
-        wanted = "summarize PRIVATE OUT.summary" if kind == "summary" else "synthesize PRIVATE OUT"
-        named = "" if kind == "summary" else f" --mechanism {kind}"
-        print(f"\nExample: dptext {wanted} --public POOL{named} {promised}")
+        command = SYNTHESES[kind].command
+        named = f" --mechanism {kind}" if command == "synthesize" else ""
+        print(f"\nExample: dptext {command} PRIVATE OUT --public POOL{named} {promised}")
         return
     learns = cls.tiny()[0].traits.learns is not Learns.NOTHING
     do = "fit" if learns else "privatize IN OUT"

@@ -57,8 +57,10 @@ def synthesize(
     changes = merged(set_values(assignments, "way"), promised.settings())
     written = {} if spec is None else read_toml(spec)
     kind = mechanism or written.get("kind") or "prototypes"
-    if kind == "summary":
-        raise ConfigError("Expected a way to release texts or a report, found summary: dptext summarize makes one.")
     wanted = synthesis_from_settings({**written, "kind": kind, **changes})
+    if wanted.command != "synthesize":
+        raise ConfigError(
+            f"Expected a way to release texts or a report, found {wanted.kind}: dptext {wanted.command} makes one."
+        )
     reading = CorpusReading(layout, label_field, author_field, who)
     release(source, target, wanted, reading, paying, ending, public=public, inputs=(spec,))

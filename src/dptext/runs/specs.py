@@ -27,7 +27,7 @@ from dptext.text.inputs import read_whole
 from dptext.types import Json
 
 if TYPE_CHECKING:  # runs that answer each text load no synthesis
-    from dptext.synthesis.spec import SynthesisSpec
+    from dptext.synthesis.spec import CorpusSpec
 
 _MAX_TOML_BYTES = 2**20
 _MAX_TOML_DEPTH = 64
@@ -40,7 +40,7 @@ _BETWEEN_KEYS_OF_TOML = re.compile(r"[=,{}\[\]\n]")
 
 
 def _nearest(name: str, known: Sequence[str]) -> str:
-    close = difflib.get_close_matches(name, known, n=1, cutoff=0.0)
+    close = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
     return f"did you mean {close[0]!r}? " if close else ""
 
 
@@ -53,9 +53,9 @@ def from_settings(values: Mapping[str, Json]) -> Promise:
     return synthesis_from_settings(values) if of_corpus else spec_from_settings(values)
 
 
-def synthesis_from_settings(values: Mapping[str, Json]) -> SynthesisSpec:
+def synthesis_from_settings(values: Mapping[str, Json]) -> CorpusSpec:
     """Return the spec of a synthesis with these settings, `kind` among them; ConfigError as `spec_from_settings`."""
-    found: SynthesisSpec = _spec(values, SYNTHESES, "a synthesis")
+    found: CorpusSpec = _spec(values, SYNTHESES, "a synthesis")
     return found
 
 
@@ -68,7 +68,7 @@ def spec_from_settings(values: Mapping[str, Json]) -> Spec:
     if answers(values.get("kind")) is Answers.CORPUS:
         raise ConfigError(
             f"Expected a mechanism, which answers each record, found {values['kind']!r}, which answers a corpus: "
-            "dptext synthesize."
+            f"dptext {SYNTHESES[str(values['kind'])].command}."
         )
     found: Spec = _spec(values, SPECS, "a mechanism that is installed")
     return found

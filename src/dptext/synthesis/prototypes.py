@@ -44,6 +44,7 @@ class Prototypes(SynthesisSpec):
     """
 
     tells: ClassVar[bool] = True
+    repeats: ClassVar[bool | None] = False
 
     dim: int = 0
     topic_share: float = 0.1

@@ -107,6 +107,8 @@ class CorpusSpec:
     tells: ClassVar[bool] = False
     #: The suffix of an output without texts.
     suffix: ClassVar[str] = ".json"
+    #: The command that makes it.
+    command: ClassVar[str] = "synthesize"
 
     labels: tuple[str, ...] = ()
     epsilon: float = 1.0
@@ -163,6 +165,11 @@ class CorpusSpec:
         return (Unit(self.unit),)
 
     @property
+    def advice(self) -> str:
+        """What to say before a run with settings that measured worse than others; empty if there is nothing."""
+        return ""
+
+    @property
     def traits(self) -> Traits:
         """One trusted party sees the corpus; labels are read if there are any."""
         return Traits(
@@ -205,12 +212,15 @@ class CorpusSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SynthesisSpec(CorpusSpec):
-    """Settings that all syntheses share: those of `CorpusSpec`, and the size.
+    """Settings of the syntheses that release texts: those of `CorpusSpec`, and the size.
 
     Attributes:
         size: number of synthetic texts. 0 means 90% of the pool. `prototypes` then returns fewer, down to a quarter of
             that, and says so in the report, if the pool has too few texts of a label for the noisy mix of labels.
     """
+
+    #: Whether a text of the pool may leave more than once; None if texts of the pool do not leave, or it is not known.
+    repeats: ClassVar[bool | None] = None
 
     size: int = 0
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal, Self
 
 from dptext import _validate
+from dptext.errors import ConfigError
 from dptext.language.reading import load_language_model
 from dptext.mechanism import OnProgress
 from dptext.sampling.randomness import Randomness
@@ -41,6 +42,7 @@ class Steering(WritingSpec):
         vocabulary: number of words that can count.
         drafts: number of public texts for each label, which show how often the model writes each word.
         matches: number of times that drafts are written anew to match the noisy numbers.
+        words: 0, as no vectors of texts are read.
     """
 
     tells: ClassVar[bool] = True
@@ -55,6 +57,8 @@ class Steering(WritingSpec):
         WritingSpec.__post_init__(self)
         _validate.count(marks=self.marks, vocabulary=self.vocabulary, drafts=self.drafts)
         _validate.not_negative(matches=self.matches)
+        if self.words:
+            raise ConfigError(f"Expected words={self.words} to be 0: this way reads no vectors of texts.")
 
     @property
     def summary(self) -> SummarySpec:

@@ -92,6 +92,7 @@ class SummarySpec(CorpusSpec):
     writes: ClassVar[bool] = False
     tells: ClassVar[bool] = True
     suffix: ClassVar[str] = ".summary"
+    command: ClassVar[str] = "summarize"
 
     names: tuple[str, ...] = ()
     points: bool = True

@@ -50,6 +50,7 @@ class Votes(SynthesisSpec):
     """
 
     tells: ClassVar[bool] = True
+    repeats: ClassVar[bool | None] = True
 
     topics: int = 64
     first_share: float = 0.5
@@ -60,6 +61,13 @@ class Votes(SynthesisSpec):
         _validate.count(topics=self.topics, dim=self.dim)
         _validate.within(0.05, 0.95, first_share=self.first_share)
         SynthesisSpec.__post_init__(self)
+
+    @property
+    def advice(self) -> str:
+        """With labels, the way that measured better."""
+        if not self.labels:
+            return ""
+        return "votes with labels measured worse than public text on most corpora: prototypes is the way with labels."
 
     @property
     def shares(self) -> tuple[float, ...]:
@@ -156,7 +164,7 @@ class FittedVotes(OnSummary[Votes]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TopicReport(SynthesisSpec):
+class TopicReport(CorpusSpec):
     """Settings of a report on labels and topics, without a synthetic corpus.
 
     Use:
@@ -169,6 +177,7 @@ class TopicReport(SynthesisSpec):
         discrete Gaussian noise. Words and examples are public.
 
     Attributes:
+        topics: clusters of the pool whose noisy shares are reported, at least 2.
         dim: directions of the space.
     """
 
@@ -180,7 +189,7 @@ class TopicReport(SynthesisSpec):
     kind: Literal["topics"] = field(default="topics", init=False)
 
     def __post_init__(self) -> None:
-        SynthesisSpec.__post_init__(self)
+        CorpusSpec.__post_init__(self)
         if self.topics < 2:
             raise ConfigError(f"Expected topics={self.topics} to be at least 2.")
 

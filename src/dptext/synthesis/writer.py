@@ -40,6 +40,8 @@ class WritingSpec(SynthesisSpec):
         names: meanings of the labels, one text for each, in their order, or one for all texts; empty takes the labels.
         examples: number of public texts in a prompt.
         count_share: share of rho for the numbers of units.
+        size: number of synthetic texts.
+        topics: 0, as these ways have no topics.
     """
 
     assumptions: ClassVar[tuple[str, ...]] = (*SynthesisSpec.assumptions, MODEL_IS_PUBLIC)

@@ -7,7 +7,7 @@ from dptext._wording import markdown_table
 from dptext.cli import options
 from dptext.cli.answers import Printing, interval, short
 from dptext.cli.audit import EXIT_REFUTED
-from dptext.cli.audit.trials import Claimed, ConfidenceOption, on_trial
+from dptext.cli.audit.trials import Claimed, ConfidenceOption
 from dptext.cli.grouped import measures
 from dptext.cli.terminal import counted
 from dptext.errors import ConfigError
@@ -36,13 +36,14 @@ def reconstruction(
     confidence: ConfidenceOption = 0.95,
     printing: Printing,
 ) -> int:
-    subject, claim = on_trial(given)
+    subject, claim = given.on_trial()
     randomness = secure() if given.seed is None else seeded(given.seed)
     known: CandidateInputs
     if pool is not None:
         known = list(read_records(pool, record=record))
     elif given.noise is not None:
-        known = random_candidates(candidates, dim=given.dim, clip_norm=given.clip_norm, randomness=randomness)
+        dim, clip_norm = given.vectors
+        known = random_candidates(candidates, dim=dim, clip_norm=clip_norm, randomness=randomness)
     else:
         raise ConfigError("Expected --pool FILE with a mechanism: candidates are drawn for --noise alone.")
     asked: dict[str, Any] = {"tops": tuple(top or (1, 5, 10)), "trials": trials, "attack": attack}

@@ -15,6 +15,7 @@ from scipy.stats import binomtest, chisquare
 
 from dptext.audits.bounds import reconstruction_bound
 from dptext.audits.subjects import claim_of, unclaimed
+from dptext.cli.audit.trials import Claimed
 from dptext.cli.grouped import spread
 from dptext.errors import ConfigError, IncomparableError
 from dptext.mechanisms.words.word_metric import WordMetric
@@ -530,7 +531,7 @@ def test_the_command_on_vectors(capsys: pytest.CaptureFixture[str], monkeypatch:
     assert (data["refuted"], data["feasible_candidates"]) == (False, feasible(20.0, 8, tops=(1, 2), trials=200))
     subject = PassThrough()
     tried = subject, claim_of(subject) or unclaimed()
-    monkeypatch.setattr(command, "on_trial", lambda *_: tried)
+    monkeypatch.setattr(Claimed, "on_trial", lambda _: tried)
     assert run(noise="none", dim=subject.dim, candidates=30, trials=200, seed=1) == 1
     assert capsys.readouterr().out.startswith("The claim of epsilon 1 per document is refuted: ")
 
@@ -540,7 +541,7 @@ def test_the_command_on_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     pool.write_text("\n".join(WordResponse.words), "utf-8")
     for stated, code in ((claim(1.0), 1), (claim(2.5), 0), (unclaimed(), 0)):
         tried = WordResponse(2.0), stated
-        monkeypatch.setattr(command, "on_trial", lambda *_, tried=tried: tried)
+        monkeypatch.setattr(Claimed, "on_trial", lambda _, tried=tried: tried)
         assert run(pool=pool, record="line", top=[1], trials=1000, attack="surrogate", seed=1) == code
     with pytest.raises(ConfigError, match="--pool FILE"):
         run(as_json=True)

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 
 from dptext.audits.report import Report
 from dptext.audits.subjects import HasSpec, Subject, claim_of, unclaimed
@@ -34,11 +34,34 @@ ConfidenceOption = Annotated[float, measures("--confidence", help="Confidence of
 
 
 @dataclass(frozen=True, slots=True)
-class Claimed(MechanismOptions):
-    """The options for the subject of an attack, a mechanism or vector noise, and for the claim on trial.
+class OnTrial(MechanismOptions):
+    """The options for a mechanism on trial, and for the claim: its own guarantee, or `claim`, an epsilon instead."""
 
-    The claim is the subject's own guarantee, or `claim`, an epsilon in its place.
-    """
+    epsilon: Annotated[
+        float | None, promises(help="Epsilon of the mechanism, or of --noise (default: 1), as it claims.")
+    ] = None
+    delta: Annotated[float, promises(help="Delta of Gaussian noises, of --claim, and of the claim of a mechanism.")] = (
+        0.0
+    )
+    unit: Annotated[str | None, promises(help="Unit of the guarantee on trial: token, sentence or document.")] = None
+    claim: Annotated[float | None, promises(help="Epsilon to try to refute, instead of the stated guarantee.")] = None
+    seed: options.SeedOption = None
+
+    def on_trial(self) -> tuple[Subject, Guarantee]:
+        """Return the subject and the claim on trial. --claim replaces the stated epsilon, but not the neighbours."""
+        fitted_one = self.chosen(epsilon=self.epsilon).fitted()
+        claim = fitted_one.spec.guarantee(self.wanted_unit, self.delta)
+        return fitted_one, _claimed(claim, self.claim, self.delta)
+
+    @property
+    def wanted_unit(self) -> Unit | None:
+        """The unit of --unit."""
+        return None if self.unit is None else options.member(Unit, "--unit", self.unit)
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed(OnTrial):
+    """The options for the subject of an attack, a mechanism or vector noise, and for the claim on trial."""
 
     noise: Annotated[
         str | None,
@@ -47,38 +70,55 @@ class Claimed(MechanismOptions):
             "privunit_sphere, or one that a package brings."
         ),
     ] = None
-    epsilon: Annotated[float, promises(help="Claimed epsilon of the vector noise.")] = 1.0
-    dim: Annotated[int, promises(help="Dimension of the vectors of --noise.")] = 64
-    clip_norm: Annotated[float, promises(help="C, the length to which the vectors of --noise are clipped.")] = 1.0
-    delta: Annotated[float, promises(help="Delta of Gaussian noises, of --claim, and of the claim of a mechanism.")] = (
-        0.0
-    )
-    unit: Annotated[str | None, promises(help="Unit of the guarantee on trial: token, sentence or document.")] = None
-    claim: Annotated[float | None, promises(help="Epsilon to try to refute, instead of the stated guarantee.")] = None
-    seed: options.SeedOption = None
+    dim: Annotated[int | None, promises(help="Dimension of the vectors of --noise. Default: 64.")] = None
+    clip_norm: Annotated[
+        float | None, promises(help="C, the length to which the vectors of --noise are clipped. Default: 1.")
+    ] = None
+
+    @property
+    def vectors(self) -> tuple[int, float]:
+        """The dimension of the vectors of --noise, and the length to which they are clipped."""
+        return 64 if self.dim is None else self.dim, 1.0 if self.clip_norm is None else self.clip_norm
+
+    def on_trial(self) -> tuple[Subject, Guarantee]:
+        """Return the vector noise of --noise and its claim, or the mechanism."""
+        if self.noise is None:
+            return OnTrial.on_trial(self)
+        make = NOISES.named(self.noise, f"--noise {self.noise!r}")
+        if self:
+            raise ConfigError("Expected one of --noise NAME, --mechanism NAME, --spec FILE.toml and --model MODEL.")
+        vector = make(1.0 if self.epsilon is None else self.epsilon, self.delta, *self.vectors)
+        claim = claim_of(vector) or unclaimed()
+        if self.wanted_unit not in (None, claim.unit):
+            raise ConfigError(f"Expected --unit {claim.unit} or none: vector noise protects whole documents.")
+        return vector, _claimed(claim, self.claim, self.delta)
+
+
+_FirstOption = Annotated[
+    str | None, reads("--first", metavar="TEXT", help="First text of the pair. Default: known bad pairs.")
+]
+_SecondOption = Annotated[
+    str | None, reads("--second", metavar="TEXT", help="Second text of the pair, a neighbour of --first.")
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Listed(OnTrial):
+    """A mechanism whose outputs can be listed, on a pair of texts."""
+
+    first: _FirstOption = None
+    second: _SecondOption = None
 
 
 @dataclass(frozen=True, slots=True)
 class Neighbours(Claimed):
-    first: Annotated[str | None, reads(metavar="TEXT", help="First text of the pair. Default: known bad pairs.")] = None
-    second: Annotated[str | None, reads(metavar="TEXT", help="Second text of the pair, a neighbour of --first.")] = None
+    """A mechanism or vector noise, on a pair of texts."""
+
+    first: _FirstOption = None
+    second: _SecondOption = None
 
 
-def on_trial(given: Claimed) -> tuple[Subject, Guarantee]:
-    """Return the subject and the claim on trial. --claim replaces the stated epsilon, but not the neighbours."""
-    wanted = None if given.unit is None else options.member(Unit, "--unit", given.unit)
-    if given.noise is None:
-        fitted_one = given.chosen().fitted()
-        claim = fitted_one.spec.guarantee(wanted, given.delta)
-        return fitted_one, _claimed(claim, given.claim, given.delta)
-    make = NOISES.named(given.noise, f"--noise {given.noise!r}")
-    if given:
-        raise ConfigError("Expected one of --noise NAME, --mechanism NAME, --spec FILE.toml and --model MODEL.")
-    vector = make(given.epsilon, given.delta, given.dim, given.clip_norm)
-    claim = claim_of(vector) or unclaimed()
-    if wanted is not None and wanted is not claim.unit:
-        raise ConfigError(f"Expected --unit {claim.unit} or none: vector noise protects whole documents.")
-    return vector, _claimed(claim, given.claim, given.delta)
+_Pair: TypeAlias = Listed | Neighbours
 
 
 def _claimed(own: Guarantee, epsilon: float | None, delta: float) -> Guarantee:
@@ -95,7 +135,11 @@ def _claimed(own: Guarantee, epsilon: float | None, delta: float) -> Guarantee:
 
 
 def _tried(
-    audit: Callable[..., Report], title: str, on: tuple[Subject, Guarantee], given: Neighbours, **settings: float
+    audit: Callable[..., Report],
+    title: str,
+    on: tuple[Subject, Guarantee],
+    given: Listed | Neighbours,
+    **settings: float,
 ) -> Report:
     randomness = secure() if given.seed is None else seeded(given.seed)
     shared = {"claim": on[1], "randomness": randomness, **settings}
@@ -110,8 +154,8 @@ def _show(report: Report, claim: Guarantee, printing: Printing) -> int:
     return EXIT_REFUTED if refuted else 0
 
 
-def _try(audit: Callable[..., Report], title: str, given: Neighbours, printing: Printing, **settings: float) -> int:
-    on = on_trial(given)
+def _try(audit: Callable[..., Report], title: str, given: _Pair, printing: Printing, **settings: float) -> int:
+    on = given.on_trial()
     return _show(_tried(audit, title, on, given, **settings), on[1], printing)
 
 
@@ -131,7 +175,7 @@ def distinguish(
 ) -> int:
     """Distinguish outputs of neighbours. A figure also shows the bounds from a half, a quarter, ... of the runs."""
     svg = options.target_of(figure, given.spec, given.model, force=force)
-    on = subject, claim = on_trial(given)
+    on = subject, claim = given.on_trial()
     sizes = [trials]
     while svg is not None and sizes[0] // 2 >= _SMALLEST_CURVE:
         sizes.insert(0, sizes[0] // 2)
@@ -163,7 +207,7 @@ def whitebox(
 
 def exact(
     *,
-    given: Neighbours,
+    given: Listed,
     trials: Annotated[int, measures(help="Runs for the test of the sampler. The bound needs none.")] = 20000,
     printing: Printing,
 ) -> int:
