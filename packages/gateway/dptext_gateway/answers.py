@@ -43,7 +43,7 @@ class Stored:
 
     name: str
     answer: bytes = field(repr=False)
-    certificate: str
+    result_sha256: str
 
     @property
     def charge_key(self) -> str:
@@ -82,21 +82,21 @@ class StoredAnswers:
         mac = self.secret.mac("payload", account, payload)
         own, now = secrets.token_hex(16), time.time()
         lease = now + self.seconds
-        values: dict[str, Any] = {"payload": mac, "owner": own, "lease": lease}
+        values: dict[str, Any] = {"payload_mac": mac, "attempt": own, "lease": lease}
         values["expires"] = self.clock.latest() + self.kept
-        if self.store.insert(ANSWERS, id=name, answer=None, certificate=None, **values):
+        if self.store.insert(ANSWERS, id=name, answer=None, result_sha256=None, **values):
             return Attempt(self, name, own, mac)
         row = self.store.one(sa.select(ANSWERS).where(ANSWERS.c.id == name))
         if row is None:
             raise Problem(409, "in-flight", "Another attempt has just ended: try again.", retry_after=1)
         if row.answer is not None and _expired(row):  # only a sweep deletes it: this clock may be wrong
             raise _gone()
-        if row.payload != mac:
+        if row.payload_mac != mac:
             raise Problem(422, "idempotency-key-reused", "This Idempotency-Key was used for another payload.")
         if row.answer is not None:
             return self.opened(row)
         take = (ANSWERS.c.id == name) & ANSWERS.c.answer.is_(None) & _over(now, self.seconds)
-        if self.store.write(ANSWERS.update().where(take).values(owner=own, lease=lease)):
+        if self.store.write(ANSWERS.update().where(take).values(attempt=own, lease=lease)):
             return Attempt(self, name, own, mac)
         # Less than the lease, which a living attempt extends: its answer is stored as soon as it is drawn.
         left = min(2, max(1, round(row.lease - now)))
@@ -105,7 +105,7 @@ class StoredAnswers:
     def opened(self, row: sa.Row[Any]) -> Stored:
         """Return the answer in a row. Problem: it was sealed under another secret."""
         try:
-            return Stored(row.id, self.secret.opened(row.answer, row.id), row.certificate)
+            return Stored(row.id, self.secret.opened(row.answer, row.id), row.result_sha256)
         except InvalidTag:
             raise Problem(503, "sealed", "The stored answer was sealed under another secret.") from None
 
@@ -121,13 +121,13 @@ class Attempt:
     Attributes:
         name: id of the answer.
         own: random id of this attempt.
-        payload: keyed digest of the payload.
+        payload_mac: keyed digest of the payload.
     """
 
     answers: StoredAnswers
     name: str
     own: str
-    payload: str
+    payload_mac: str
 
     @property
     def charge_key(self) -> str:
@@ -150,15 +150,15 @@ class Attempt:
         finally:
             beating.cancel()
 
-    def store(self, answer: bytes, certificate: str, event: Event) -> Stored:
+    def store(self, answer: bytes, result_sha256: str, event: Event) -> Stored:
         """Store the answer and a line of the audit log. Return it, or an answer stored before, to be settled."""
         answers = self.answers
         # An attempt whose lease is over may store, too: the first stored answer counts, and all share one charge.
-        mine = (ANSWERS.c.id == self.name) & (ANSWERS.c.payload == self.payload) & ANSWERS.c.answer.is_(None)
+        mine = (ANSWERS.c.id == self.name) & (ANSWERS.c.payload_mac == self.payload_mac) & ANSWERS.c.answer.is_(None)
         sealed, expires = answers.secret.seal(answer, self.name), answers.clock.latest() + answers.kept
-        values = {"answer": sealed, "certificate": certificate, "expires": expires}
+        values = {"answer": sealed, "result_sha256": result_sha256, "expires": expires}
         if answers.store.change(ANSWERS.update().where(mine).values(**values), event):
-            return Stored(self.name, answer, certificate)
+            return Stored(self.name, answer, result_sha256)
         row = answers.store.one(sa.select(ANSWERS).where(ANSWERS.c.id == self.name))
         if row is None or row.answer is None:
             raise Problem(409, "in-flight", "Another attempt took over.", retry_after=1)
@@ -184,7 +184,7 @@ class Attempt:
         self.answers.store.write(still.values(lease=time.time() + self.answers.seconds))
 
     def _mine(self) -> sa.ColumnElement[bool]:
-        return (ANSWERS.c.id == self.name) & (ANSWERS.c.owner == self.own) & ANSWERS.c.answer.is_(None)
+        return (ANSWERS.c.id == self.name) & (ANSWERS.c.attempt == self.own) & ANSWERS.c.answer.is_(None)
 
 
 def _expired(row: sa.Row[Any]) -> bool:

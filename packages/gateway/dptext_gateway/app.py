@@ -126,7 +126,7 @@ def _models(app: FastAPI, gate: Gateway) -> None:
 def _releases(app: FastAPI, gate: Gateway) -> None:
     def again(name: str, key: Key, found: Stored) -> Response:
         settled(gate.ledger, key, found)
-        gate.store.note(Event(key.who, "answer given again", key.account, name, None, found.certificate))
+        gate.store.note(Event(key.who, "answer given again", key.account, name, None, found.result_sha256))
         return Response(found.answer, 200, {"Idempotent-Replayed": "true"}, "application/json")
 
     def checked(name: str, body: Records, key: Key, attempt: Attempt) -> Wanted:
@@ -240,7 +240,7 @@ def _accounts(app: FastAPI, gate: Gateway) -> None:
                 "at": each.at,
                 "kind": str(each.request.settings.get("kind")),
                 "epsilon": format_epsilon(spent_epsilon(each.request.events, limit)),
-                "release": each.release,
+                "release_mark": each.release,
             }
             for each in gate.ledger.log(name, last=100)
         ]

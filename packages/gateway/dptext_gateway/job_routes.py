@@ -155,13 +155,13 @@ def add_asking(app: FastAPI, gate: Gateway) -> None:
 def add_jobs(app: FastAPI, gate: Gateway) -> None:
     """Add the routes that tell of jobs."""
 
-    def certified(name: str, key: Key) -> Certificate:
-        return named(read_certificate(gate.jobs.file(name, key, "certificate")))
+    def certified(id: str, key: Key) -> Certificate:
+        return named(read_certificate(gate.jobs.file(id, key, "certificate")))
 
-    def taken(name: str, key: Key, what: str) -> tuple[Path, Certificate]:
+    def taken(id: str, key: Key, what: str) -> tuple[Path, Certificate]:
         """Return a file of a job and its certificate, and note the download in the audit log."""
-        path, found = gate.jobs.file(name, key, what), certified(name, key)
-        paid, model = found.charged.number if found.charged else None, gate.jobs.row(name).model
+        path, found = gate.jobs.file(id, key, what), certified(id, key)
+        paid, model = found.charged.number if found.charged else None, gate.jobs.row(id).model
         said = f"{what or 'result'} downloaded"
         gate.store.note(Event(key.who, said, key.account, model, paid, found.sha256))
         return path, found
@@ -171,21 +171,19 @@ def add_jobs(app: FastAPI, gate: Gateway) -> None:
         """The states of the last jobs that this key may see, newest first."""
         return gate.jobs.listed(key)
 
-    @app.get("/v1/jobs/{name}", response_model=JobTold, responses=NAMED)
-    def one(name: str, key: Annotated[Key, asking("jobs", "synthesize", "admin")]) -> dict[str, Any]:
+    @app.get("/v1/jobs/{id}", response_model=JobTold, responses=NAMED)
+    def one(id: str, key: Annotated[Key, asking("jobs", "synthesize", "admin")]) -> dict[str, Any]:
         """The state of a job; administrators may ask for any job."""
-        return gate.jobs.told(name, key)
+        return gate.jobs.told(id, key)
 
-    @app.get("/v1/jobs/{name}/events", response_class=StreamingResponse, responses={**NAMED, 200: _STREAM})
-    async def events(
-        name: str, request: Request, key: Annotated[Key, asking("jobs", "synthesize")]
-    ) -> StreamingResponse:
+    @app.get("/v1/jobs/{id}/events", response_class=StreamingResponse, responses={**NAMED, 200: _STREAM})
+    async def events(id: str, request: Request, key: Annotated[Key, asking("jobs", "synthesize")]) -> StreamingResponse:
         """The state of a job as server-sent events, until the job or the key ends."""
 
         def now() -> dict[str, Any]:
-            return gate.jobs.told(name, gate.key(request.headers["authorization"].encode("latin-1")))
+            return gate.jobs.told(id, gate.key(request.headers["authorization"].encode("latin-1")))
 
-        await run_in_threadpool(gate.jobs.told, name, key)
+        await run_in_threadpool(gate.jobs.told, id, key)
 
         async def told() -> AsyncIterator[str]:
             while True:
@@ -201,43 +199,43 @@ def add_jobs(app: FastAPI, gate: Gateway) -> None:
         return StreamingResponse(told(), media_type="text/event-stream")
 
     @app.get(
-        "/v1/jobs/{name}/result",
+        "/v1/jobs/{id}/result",
         response_class=FileResponse,
         responses={**_READY, 200: file_of("The released file", *_KINDS.values())},
     )
-    def result(name: str, key: Annotated[Key, asking("jobs", "synthesize")]) -> FileResponse:
+    def result(id: str, key: Annotated[Key, asking("jobs", "synthesize")]) -> FileResponse:
         """The released file."""
-        path, found = taken(name, key, "")
+        path, found = taken(id, key, "")
         kinds = {suffix: _KINDS[kind] for kind, suffix in FORMATS.items()}
         return FileResponse(path, media_type=kinds.get(path.suffix, _JSON_TYPE), filename=found.output)
 
-    @app.get("/v1/jobs/{name}/certificate", response_class=Response, responses={**_READY, 200: _JSON})
-    def certificate(name: str, key: Annotated[Key, asking("jobs", "synthesize")]) -> Response:
+    @app.get("/v1/jobs/{id}/certificate", response_class=Response, responses={**_READY, 200: _JSON})
+    def certificate(id: str, key: Annotated[Key, asking("jobs", "synthesize")]) -> Response:
         """The certificate of the released file."""
-        _, found = taken(name, key, "certificate")
+        _, found = taken(id, key, "certificate")
         beside = certificate_path(Path(found.output)).name
         return Response(found.to_json(), 200, {"Content-Disposition": f'attachment; filename="{beside}"'}, _JSON_TYPE)
 
-    @app.get("/v1/jobs/{name}/words", response_model=Words, responses=_READY)
-    def words(name: str, key: Annotated[Key, asking("jobs", "synthesize")]) -> dict[str, Any]:
+    @app.get("/v1/jobs/{id}/words", response_model=Words, responses=_READY)
+    def words(id: str, key: Annotated[Key, asking("jobs", "synthesize")]) -> dict[str, Any]:
         """The certificate in plain words, and on one page for whoever answers for the release."""
-        found = certified(name, key)
+        found = certified(id, key)
         return in_words(found, spec_of(found))
 
-    @app.get("/v1/topics/{name}", response_class=FileResponse, responses={**_READY, 200: _REPORT})
+    @app.get("/v1/topics/{id}", response_class=FileResponse, responses={**_READY, 200: _REPORT})
     def topics(
-        name: str, key: Annotated[Key, asking("synthesize")], format: Literal["json", "html"] = "json"
+        id: str, key: Annotated[Key, asking("synthesize")], format: Literal["json", "html"] = "json"
     ) -> FileResponse:
         """The noisy topics of a synthesis, as data or as a page to be saved."""
-        path, found = taken(name, key, "topics")
+        path, found = taken(id, key, "topics")
         if format == "json":
             return FileResponse(path, media_type=_JSON_TYPE)
         # The page is only downloaded: it has its own styles, which the policy of this origin forbids.
         saved = found.output + REPORT_SUFFIXES[1]
         return FileResponse(path.with_suffix(".html"), media_type="text/html", filename=saved)
 
-    @app.delete("/v1/jobs/{name}", status_code=202, response_model=JobTold, responses=NAMED)
-    def cancel(name: str, key: Annotated[Key, asking("jobs", "synthesize", "admin")]) -> dict[str, Any]:
+    @app.delete("/v1/jobs/{id}", status_code=202, response_model=JobTold, responses=NAMED)
+    def cancel(id: str, key: Annotated[Key, asking("jobs", "synthesize", "admin")]) -> dict[str, Any]:
         """Stop an open job, or delete the files of a finished job. Administrators may stop any job."""
-        gate.jobs.cancel(name, key)
-        return gate.jobs.told(name, key)
+        gate.jobs.cancel(id, key)
+        return gate.jobs.told(id, key)

@@ -119,7 +119,7 @@ class Jobs:
 
     def mine(self, row: Any) -> bool:
         """Whether a job belongs to this spool."""
-        return bool(row.spool == self.own)
+        return bool(row.spool_id == self.own)
 
     def spool(self) -> Path:
         """Make a new folder for an upload; its owner alone can read it."""
@@ -133,13 +133,15 @@ class Jobs:
         Problem: the idempotency key was used for another payload.
         """
         name = self._name(key, idempotency_key)
-        payload = self._payload(name, wish.to_json(), digest)
-        folder, now, row = self._folder(name, payload), time.time(), self.row(name)
+        payload_mac = self._payload_mac(name, wish.to_json(), digest)
+        folder, now, row = self._folder(name, payload_mac), time.time(), self.row(name)
         # A job that ended, or that another gateway began, gets no file here.
-        waits = row is None or (row.state in OPEN and (self.mine(row) or not row.lease))
+        waits = row is None or (row.state in OPEN and (self.mine(row) or not row.not_before))
         if waits and row is not None:  # its gateway may be gone with its file; no sweep here takes this file
-            waiting = JOBS.update().where(JOBS.c.id == name, JOBS.c.payload_mac == payload, JOBS.c.lease == 0)
-            self.store.write(waiting.where(JOBS.c.state == "queued", JOBS.c.spool != self.own).values(spool=self.own))
+            waiting = JOBS.update().where(JOBS.c.id == name, JOBS.c.payload_mac == payload_mac, JOBS.c.not_before == 0)
+            self.store.write(
+                waiting.where(JOBS.c.state == "queued", JOBS.c.spool_id != self.own).values(spool_id=self.own)
+            )
         if waits and folder.exists():  # a gateway died before it wrote the row: no sweep may take the folder for old
             os.utime(folder)
         elif waits:
@@ -149,27 +151,27 @@ class Jobs:
             JOBS,
             Event(key.who, "job queued", key.account, wish.model),
             id=name,
-            payload_mac=payload,
+            payload_mac=payload_mac,
             prefix=key.prefix,
             account=key.account or "",
             model=wish.model,
             kind=wish.kind,
             settings=wish.to_json(),
             state="queued",
-            spool=self.own,
-            lease=0.0,
-            done=0,
+            spool_id=self.own,
+            not_before=0.0,
+            records_done=0,
             problem=None,
-            certificate=None,
+            result_sha256=None,
             created=now,
             expires=self.clock.latest() + self.settings.kept,
             starts=0,
-            mark=self.models.mark(wish.model),
+            model_mark=self.models.mark(wish.model),
         )
         row = self.row(name)
-        if row is None or row.payload_mac != payload or not self.mine(row):
+        if row is None or row.payload_mac != payload_mac or not self.mine(row):
             shutil.rmtree(folder, ignore_errors=True)
-        if row is None or row.payload_mac != payload:
+        if row is None or row.payload_mac != payload_mac:
             raise Problem(422, "idempotency-key-reused", "This Idempotency-Key was used for another payload.")
         return name, new
 
@@ -200,10 +202,10 @@ class Jobs:
             "kind": row.kind,
             "model": row.model,
             "state": state,
-            "records_done": row.done,
+            "records_done": row.records_done,
             "problem": _problem(row, key) or (_EXPIRED if state == "expired" else None),
             "created": row.created,
-            "result_sha256": row.certificate,
+            "result_sha256": row.result_sha256,
             "expires": None if state in OPEN else row.expires,
         }
 
@@ -230,7 +232,7 @@ class Jobs:
         row = self._own_row(name, key, admin=True)
         if row.state == "done":
             over = JOBS.update().where(JOBS.c.id == name, JOBS.c.state == "done")
-            said = Event(key.who, "job deleted", row.account, row.model, None, row.certificate)
+            said = Event(key.who, "job deleted", row.account, row.model, None, row.result_sha256)
             if self.store.change(over.values(state="expired", problem=_DELETED), said):
                 self.delete(row)
             return
@@ -257,7 +259,7 @@ class Jobs:
     def whole(self, row: Any) -> bool:
         """Whether the file of a job is the file that was sent."""
         digest = sha256_of(self.folder(row) / "input")
-        return self._payload(row.id, row.settings, digest) == str(row.payload_mac)
+        return self._payload_mac(row.id, row.settings, digest) == str(row.payload_mac)
 
     def out(self, row: Any) -> Path:
         """Return the path of a job's result, written or not."""
@@ -271,15 +273,15 @@ class Jobs:
         shutil.rmtree(self.folder(row), ignore_errors=True)
 
     def ended(
-        self, state: str, problem: str | None, certificate: str | None = None, others: str | None = None
+        self, state: str, problem: str | None, result_sha256: str | None = None, others: str | None = None
     ) -> dict[str, Any]:
         """Return the values of a job that ends now. Keys that did not send it read `others` instead of its problem."""
         return {
             "state": state,
             "problem": problem,
-            "others": others,
-            "certificate": certificate,
-            "lease": 0.0,
+            "problem_for_others": others,
+            "result_sha256": result_sha256,
+            "not_before": 0.0,
             "expires": self.clock.latest() + self.settings.kept,
         }
 
@@ -292,7 +294,7 @@ class Jobs:
         over = JOBS.update().where(JOBS.c.expires < now)
         self.store.write(
             over.where(JOBS.c.state.in_(("done", "failed", "cancelled"))).values(
-                state="expired", problem=_EXPIRED, others=None
+                state="expired", problem=_EXPIRED, problem_for_others=None
             )
         )
         soon = latest + self.settings.kept / 2
@@ -319,7 +321,7 @@ class Jobs:
     def _name(self, key: Key, idempotency_key: str) -> str:
         return self._secret.mac("job", (key.account or "").encode(), idempotency_key.encode())[:32]
 
-    def _payload(self, name: str, settings: str, digest: str) -> str:
+    def _payload_mac(self, name: str, settings: str, digest: str) -> str:
         return self._secret.mac("payload", name.encode(), settings.encode(), digest.encode())
 
     def _own_row(self, name: str, key: Key, *, admin: bool = False) -> Any:
@@ -339,8 +341,8 @@ class Jobs:
         """Return the result that lies here with its certificate, or None. The model may be gone."""
         return next((out for out in self._outs(row) if out.is_file() and certificate_path(out).is_file()), None)
 
-    def _folder(self, name: str, payload: str) -> Path:
-        return self.settings.spool / f"job-{name}-{payload[:16]}"
+    def _folder(self, name: str, payload_mac: str) -> Path:
+        return self.settings.spool / f"job-{name}-{payload_mac[:16]}"
 
 
 def charge_key(name: str) -> str:
@@ -362,7 +364,7 @@ def _problem(row: Any, key: Key) -> str | None:
     """Return the problem for a key: only the key that sent the file reads words about its contents."""
     if row.problem is None or row.prefix == key.prefix:
         return row.problem  # type: ignore[no-any-return]  # a column of text
-    return row.others or row.problem  # type: ignore[no-any-return]  # the same
+    return row.problem_for_others or row.problem  # type: ignore[no-any-return]  # the same
 
 
 def _state(row: Any) -> str:

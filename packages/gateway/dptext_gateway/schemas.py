@@ -112,7 +112,7 @@ class Cost(BaseModel):
     """The cost of a release, and the balance of the account in words."""
 
     epsilon: str
-    left: str
+    balance_in_words: str
 
 
 class Words(BaseModel):
@@ -129,7 +129,7 @@ class Answer(Words):
     releases: str = Field(description="JSON Lines, one line per record")
     certificate: str = Field(description="JSON")
     sentence: str
-    left: str
+    balance_in_words: str
 
 
 class AccountBalance(BaseModel):
@@ -147,13 +147,16 @@ class AccountBalance(BaseModel):
 
 
 class ChargeTold(BaseModel):
-    """A charge; `release` is the sha256 of the release that it paid for, once settled."""
+    """A charge, and the mark of the release that it paid for: null until it is settled.
+
+    The mark is the sha256 of the released file, or "stream" and the `charged.stream` of the certificate.
+    """
 
     number: int
     at: str
     kind: str
     epsilon: str
-    release: str | None
+    release_mark: str | None
 
 
 class Log(AccountBalance):
@@ -163,7 +166,10 @@ class Log(AccountBalance):
 
 
 class Noted(BaseModel):
-    """A line of the audit log. `number` counts the lines of all accounts; only administrators see it."""
+    """A line of the audit log. `number` counts the lines of all accounts; only administrators see it.
+
+    `charge` is the number of a charge. `result_sha256` is the sha256 of the result, as its certificate states it.
+    """
 
     number: int | None
     at: float
@@ -172,7 +178,7 @@ class Noted(BaseModel):
     model: str | None
     event: str
     charge: int | None
-    certificate: str | None
+    result_sha256: str | None
 
 
 class JobTold(BaseModel):

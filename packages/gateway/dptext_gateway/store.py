@@ -34,11 +34,11 @@ ANSWERS: Final = sa.Table(
     "gateway_answers",
     _METADATA,
     sa.Column("id", _Text, primary_key=True),
-    sa.Column("payload", _Text, nullable=False),
-    sa.Column("owner", _Text, nullable=False),
+    sa.Column("payload_mac", _Text, nullable=False),
+    sa.Column("attempt", _Text, nullable=False),  # random id of the attempt that has the lease
     sa.Column("lease", sa.Float, nullable=False),
     sa.Column("answer", sa.LargeBinary),
-    sa.Column("certificate", _Text),
+    sa.Column("result_sha256", _Text),
     sa.Column("expires", sa.Float, nullable=False),
 )
 JOBS: Final = sa.Table(
@@ -52,16 +52,17 @@ JOBS: Final = sa.Table(
     sa.Column("kind", _Text, nullable=False),
     sa.Column("settings", _Text, nullable=False),
     sa.Column("state", _Text, nullable=False),
-    sa.Column("spool", _Text, nullable=False),
-    sa.Column("lease", sa.Float, nullable=False),
-    sa.Column("done", sa.Integer, nullable=False),
+    sa.Column("spool_id", _Text, nullable=False),
+    # Time of the last start, or until which it is not tried again; 0: nobody began it, or it has ended.
+    sa.Column("not_before", sa.Float, nullable=False),
+    sa.Column("records_done", sa.Integer, nullable=False),
     sa.Column("problem", _Text),
-    sa.Column("certificate", _Text),  # sha256 of the result, as the certificate states it
+    sa.Column("result_sha256", _Text),  # as the certificate states it
     sa.Column("created", sa.Float, nullable=False),
     sa.Column("expires", sa.Float, nullable=False),
     sa.Column("starts", sa.Integer, nullable=False),
-    sa.Column("mark", _Text),
-    sa.Column("others", _Text),  # the problem as other keys read it; null: the same
+    sa.Column("model_mark", _Text),
+    sa.Column("problem_for_others", _Text),  # the problem as other keys read it; null: the same
 )
 #: The states of a job that has not ended, and of a job that has files.
 OPEN: Final = ("queued", "running", "cancelling")
@@ -77,7 +78,7 @@ EVENTS: Final = sa.Table(
     sa.Column("model", _Text),
     sa.Column("event", _Text, nullable=False),
     sa.Column("charge", sa.Integer),
-    sa.Column("certificate", _Text),
+    sa.Column("result_sha256", _Text),
 )
 
 
@@ -89,7 +90,7 @@ class Event:
         who: name and prefix of the key, or "server".
         event: the action, in a word or two.
         charge: number of the charge in the ledger.
-        certificate: sha256 of the released file, as its certificate states it.
+        result_sha256: sha256 of the released file, as its certificate states it.
     """
 
     who: str
@@ -97,7 +98,7 @@ class Event:
     account: str | None = None
     model: str | None = None
     charge: int | None = None
-    certificate: str | None = None
+    result_sha256: str | None = None
 
 
 class Store:

@@ -227,7 +227,7 @@ def cost(ledger: Ledger, key: Key, spec: Promise, max_per_author: int | None) ->
     payment = Payment(ledger, key.account or "")
     due = payment.due(spec, randomness=secure(), max_per_author=max_per_author)
     ledger.weigh(due.account.name, due.request)
-    return {"epsilon": format_epsilon(due.epsilon()), "left": payment.left()}
+    return {"epsilon": format_epsilon(due.epsilon()), "balance_in_words": payment.left()}
 
 
 def _terms(wanted: Wanted) -> dict[str, Any]:
@@ -287,7 +287,7 @@ def released(
             "certificate": certificate.to_json(),
             "sentence": found.guarantees[-1].sentence(),
             **in_words(certificate, mechanism.spec),
-            "left": payment.left(),
+            "balance_in_words": payment.left(),
         }
         event = Event(key.who, "released", key.account, model, charge.number, certificate.sha256)
         stored = attempt.store(json.dumps(answer).encode(), certificate.sha256, event)
@@ -341,4 +341,4 @@ def spec_of(certificate: Certificate) -> Promise:
 
 def settled(ledger: Ledger, key: Key, stored: Stored) -> None:
     """Settle the charge of a stored answer before it is sent; settling again changes nothing."""
-    ledger.settle(key.account or "", stored.charge_key, stored.certificate)
+    ledger.settle(key.account or "", stored.charge_key, stored.result_sha256)

@@ -152,17 +152,23 @@ class Worker:
         """Run one job whose file is in this spool, if there is any. Problem: the spool is gone or was replaced."""
         self._jobs.require_spool()
         now = time.time()
-        # After a clock went back, stored leases can be later than any lease given now.
-        free = sa.or_(JOBS.c.lease < now, JOBS.c.lease > now + RETRY_SECONDS)
+        # After a clock went back, stored times can be later than any time given now.
+        free = sa.or_(JOBS.c.not_before < now, JOBS.c.not_before > now + RETRY_SECONDS)
         waiting = sa.select(JOBS).where(JOBS.c.state.in_(OPEN), free).order_by(JOBS.c.created)
         for row in self._order.of(self._store.rows(waiting)):
             if not (self._jobs.mine(row) and self._jobs.folder(row).is_dir()) or self._pauses(row, now):
                 continue
             mine = JOBS.update().where(
-                JOBS.c.id == row.id, JOBS.c.spool.is_not_distinct_from(row.spool), JOBS.c.state == row.state
+                JOBS.c.id == row.id, JOBS.c.spool_id.is_not_distinct_from(row.spool_id), JOBS.c.state == row.state
             )
             state = "cancelling" if row.state == "cancelling" else "running"
-            taken = {"state": state, "spool": self._jobs.own, "lease": now, "starts": row.starts + 1, "problem": None}
+            taken = {
+                "state": state,
+                "spool_id": self._jobs.own,
+                "not_before": now,
+                "starts": row.starts + 1,
+                "problem": None,
+            }
             if self._store.write(mine.values(**taken)):
                 self._order.runs(row)
                 self._run(row)
@@ -173,10 +179,10 @@ class Worker:
         """Whether a job whose process died in several starts waits before its next start."""
         starts: int = row.starts
         pause = min(RETRY_SECONDS * 2.0 ** min(starts - _STARTS, 10), _LONGEST_PAUSE)
-        return starts >= _STARTS and row.state == "running" and bool(0 <= now - row.lease < pause)
+        return starts >= _STARTS and row.state == "running" and bool(0 <= now - row.not_before < pause)
 
     def _run(self, row: Any) -> None:
-        problem, others, certificate, self._told, self._at_hand = None, None, None, row.done, row.id
+        problem, others, certificate, self._told, self._at_hand = None, None, None, row.records_done, row.id
         try:
             with span("job", model=row.model, kind=row.kind):
                 certificate = self._done(row)
@@ -218,7 +224,7 @@ class Worker:
         if why and why != row.problem:
             _LOG.error("A job waits: %s", why)
         again = JOBS.update().where(JOBS.c.id == row.id)
-        later = again.values(lease=time.time() + RETRY_SECONDS, starts=0, problem=why or None)
+        later = again.values(not_before=time.time() + RETRY_SECONDS, starts=0, problem=why or None)
         self._store.write(later, again.where(JOBS.c.state == "running").values(state="queued"))
 
     def _ended(
@@ -235,12 +241,12 @@ class Worker:
         The first of the problems is for the key that sent the file, the second for other keys.
         """
         problem, others = problems or (None, None)
-        mine = JOBS.update().where(JOBS.c.id == row.id, JOBS.c.spool == self._jobs.own, JOBS.c.state == before)
+        mine = JOBS.update().where(JOBS.c.id == row.id, JOBS.c.spool_id == self._jobs.own, JOBS.c.state == before)
         named = self._store.one(sa.select(KEYS.c.name).where(KEYS.c.prefix == row.prefix))
         who = f"{named.name if named else 'server'} ({row.prefix})"
         said = Event(who, f"job {state}", row.account, row.model, charge, sha256)
         return self._store.change(
-            mine.values(**self._jobs.ended(state, problem, sha256, others), done=self._told), said
+            mine.values(**self._jobs.ended(state, problem, sha256, others), records_done=self._told), said
         )
 
     def _said(self, error: Exception, row: Any) -> str:
@@ -293,13 +299,13 @@ class Worker:
 
     def _require(self, row: Any, wish: Wish, source: Path) -> None:
         """Refuse what cannot be done, before anything is charged."""
-        if row.mark not in (None, self._jobs.models.mark(row.model)):
+        if row.model_mark not in (None, self._jobs.models.mark(row.model)):
             raise BrokenModelError("The model of this job was replaced since its file came.")
         if not self._jobs.whole(row):
             raise EndedError("The file is damaged: send it again, under another Idempotency-Key.")
         if found := packing(source):
             raise EndedError(f"The file is packed with {found}: send it unpacked.")
-        if not row.lease:  # it begins
+        if not row.not_before:  # it begins
             self._room(row)
         if wish.format is Format.PARQUET:  # a few bytes can hold any number of rows
             self._require_few(rows_of(source))
@@ -354,8 +360,8 @@ class Worker:
                 last = time.monotonic()
                 self._room(row)
                 if row.kind != "synthesize":
-                    further = JOBS.update().where(JOBS.c.id == row.id, JOBS.c.done < done)
-                    self._store.write(further.values(done=done, starts=0))
+                    further = JOBS.update().where(JOBS.c.id == row.id, JOBS.c.records_done < done)
+                    self._store.write(further.values(records_done=done, starts=0))
 
         return tell
 

@@ -77,7 +77,8 @@ class Camera:
         """Release a few texts."""
         self.do(
             f"$('texts').value = {json.dumps(FEW)}; document.querySelector('#texts-form button').click();",
-            "!$('result').hidden && $('budget').textContent.includes(answer.left.match(/left ([0-9.,]*[0-9])/)[1])",
+            "!$('result').hidden && "
+            "$('budget').textContent.includes(answer.balance_in_words.match(/left ([0-9.,]*[0-9])/)[1])",
         )
 
     def send(self, model: str, n: int, until: str) -> None:

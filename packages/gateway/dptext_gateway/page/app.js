@@ -148,7 +148,7 @@ async function showBudget() {
   drawBudget();
   $("charges").replaceChildren(...balance.log.map((each) => {
     const row = document.createElement("tr");
-    const state = each.release ? "released" : "nothing visible";
+    const state = each.release_mark ? "released" : "nothing visible";
     for (const text of [each.number, `${each.at.slice(0, 16).replace("T", " ")} UTC`, each.kind, each.epsilon, state]) {
       cell(row, text);
     }
@@ -197,7 +197,7 @@ async function showModel() {
   try {
     price = await told(`/v1/models/${encodeURIComponent(found.name)}/cost?${new URLSearchParams(most(found))}`);
     $("cost").textContent =
-      `A release costs epsilon ${price.epsilon} per ${me.unit}, however many texts it has. ${price.left}`;
+      `A release costs epsilon ${price.epsilon} per ${me.unit}, however many texts it has. ${price.balance_in_words}`;
   } catch (error) {
     $("cost").textContent = error.message;
   }
@@ -283,7 +283,7 @@ $("texts-form").addEventListener("submit", acting(async (event) => {
   drawLegal($("legal"), answer.legal_page);
   $("result").hidden = false;
   unsaved = true;
-  say(`Released ${rows.length} text${rows.length === 1 ? "" : "s"}. ${answer.left}`);
+  say(`Released ${rows.length} text${rows.length === 1 ? "" : "s"}. ${answer.balance_in_words}`);
   await showBudget();
   await showModel();
 }));

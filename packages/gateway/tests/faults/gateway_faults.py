@@ -145,7 +145,7 @@ def paid_late(real: Function) -> Function:
 
 
 #: No answer is stored yet.
-unanswered = _of_rows("payload", answer=None)
+unanswered = _of_rows("answer", answer=None)
 
 
 def one_payload(real: Function) -> Function:
@@ -166,9 +166,9 @@ def leases_by_the_clock(_: object) -> Function:
 def its_own_draw(real: Function) -> Function:
     """An attempt answers with what it drew, whatever another one has stored."""
 
-    def store(attempt: Attempt, answer: bytes, certificate: str, event: Event) -> Stored:
-        real(attempt, answer, certificate, event)
-        return Stored(attempt.name, answer, certificate)
+    def store(attempt: Attempt, answer: bytes, result_sha256: str, event: Event) -> Stored:
+        real(attempt, answer, result_sha256, event)
+        return Stored(attempt.name, answer, result_sha256)
 
     return store
 
@@ -591,7 +591,7 @@ def begun_by_nobody(real: Function) -> Function:
 
     def queue(jobs: Any, key: object, idempotency_key: str, *given: object) -> object:
         name = jobs._name(key, idempotency_key)
-        jobs.store.write(JOBS.update().where(JOBS.c.id == name).values(lease=0.0))
+        jobs.store.write(JOBS.update().where(JOBS.c.id == name).values(not_before=0.0))
         return real(jobs, key, idempotency_key, *given)
 
     return queue

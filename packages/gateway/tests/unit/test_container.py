@@ -117,7 +117,7 @@ def test_the_steps_in_a_clean_environment(tmp_path: Path, postgres: Server) -> N
         records = [{"text": "secret", "label": "travel"}]
         found = privatize(f"http://127.0.0.1:{port}", key, "labels", records, patience=120)
         assert "secret" not in found["releases"]
-        assert "'reviews': spent 2 of 100" in found["left"]
+        assert "'reviews': spent 2 of 100" in found["balance_in_words"]
         corpus = "".join(json.dumps({"text": e.text, "label": e.label}) + "\n" for e in dp.sample_records(50))
         headers = {"Authorization": f"Bearer {key}", "Idempotency-Key": "first-corpus"}
         asked = {"model": "topics", "label_field": "label"}

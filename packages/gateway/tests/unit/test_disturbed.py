@@ -96,7 +96,7 @@ def test_a_job_and_an_answer_go_on_when_the_clock_is_right_again(fresh: Served, 
     fresh.gate.worker.close()
     with wrong(4 * DAY if not behind else 0.0):
         job = fresh.job(LINE).json()["id"]
-        fresh.gate.store.write(JOBS.update().values(state="running", lease=time.time()))
+        fresh.gate.store.write(JOBS.update().values(state="running", not_before=time.time()))
         key = fresh.gate.keys.find(fresh.key)
         died = fresh.gate.answers.attempt(key, "first-call", b"payload")
     with wrong(-4 * DAY if behind else 0.0):
@@ -268,7 +268,7 @@ def killed(gateway: Served, monkeypatch: pytest.MonkeyPatch, times: int, **job: 
         for name in ("privatize_file", "run"):
             patch.setattr(worker, name, dying(getattr(worker, name), runs))
         for _ in range(times):
-            gateway.gate.store.write(JOBS.update().values(lease=1.0))
+            gateway.gate.store.write(JOBS.update().values(not_before=1.0))
             with pytest.raises(Dies):
                 again(gateway)._one()
     assert (len(runs), len(gateway.charges())) == (times, 1)
@@ -296,7 +296,7 @@ SYNTHESIS = {"path": "/v1/synthesize", "model": "topics"}
 def test_kills_end_no_job_that_is_paid_for(fresh: Served, monkeypatch: pytest.MonkeyPatch, job: dict) -> None:
     name = killed(fresh, monkeypatch, 3, **job)
     assert not again(fresh)._one()  # not at once: it may be the job that ends the process
-    fresh.gate.store.write(JOBS.update().values(lease=time.time() - 1_000))
+    fresh.gate.store.write(JOBS.update().values(not_before=time.time() - 1_000))
     assert again(fresh)._one()
     assert fresh.ended(name)["state"] == "done"
     (charge,) = fresh.charges()

@@ -239,7 +239,7 @@ def test_budget_exhausted_says_asked_left_missing(tmp_path: Path) -> None:
 def test_what_it_would_cost_charges_nothing(fresh: Served) -> None:
     found = fresh.client.get("/v1/models/labels/cost", headers=fresh.headers()).json()
     assert found["epsilon"] == "2"
-    assert "spent 0 of 50" in found["left"]
+    assert "spent 0 of 50" in found["balance_in_words"]
     assert fresh.charges() == []
 
 
@@ -300,7 +300,7 @@ def test_accounts_are_seen_by_whom_they_concern(gateway: Served) -> None:
     gateway.privatize(FEW, "for-the-log")
     log = gateway.client.get("/v1/accounts/reviews", headers=gateway.headers()).json()["log"]
     assert (log[0]["kind"], log[0]["epsilon"]) == ("label_only", "2")
-    assert log[0]["release"]
+    assert log[0]["release_mark"]
 
 
 def test_a_file_is_a_job(fresh: Served, tmp_path: Path) -> None:
@@ -547,7 +547,7 @@ def test_the_audit_log_says_what_was_given_again_downloaded_and_refused(tmp_path
             gateway.client.get(f"/v1/jobs/{name}/{what}", headers=gateway.headers())
         assert gateway.privatize(FEW, "no-budget-for-it").status_code == 403
         events = gateway.client.get("/v1/events", headers=gateway.headers()).json()
-        shas = [row.certificate for row in gateway.gate.store.rows(sa.select(ANSWERS))]
+        shas = [row.result_sha256 for row in gateway.gate.store.rows(sa.select(ANSWERS))]
         assert [(each["event"], each["model"], each["charge"]) for each in events[::-1]][1:] == [
             ("released", "labels", 1),
             ("answer given again", "labels", None),
@@ -557,7 +557,7 @@ def test_the_audit_log_says_what_was_given_again_downloaded_and_refused(tmp_path
             ("certificate downloaded", "labels", 2),
             ("refused: budget", "labels", None),
         ]
-        assert [events[::-1][2]["certificate"]] == shas
+        assert [events[::-1][2]["result_sha256"]] == shas
         assert {each["who"] for each in events[:3]} == {f"team ({gateway.key.split('_')[1]})"}
 
 

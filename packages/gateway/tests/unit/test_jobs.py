@@ -345,7 +345,7 @@ def test_a_job_that_ends_its_process_is_given_up(fresh: Served, monkeypatch: pyt
     name = fresh.job(LINE).json()["id"]
     again = worker.Worker(fresh.gate.jobs, fresh.gate.answers)
     for _ in range(6):
-        fresh.gate.store.write(JOBS.update().values(lease=0.0))
+        fresh.gate.store.write(JOBS.update().values(not_before=0.0))
         try:
             again._one()
         except Dies:
@@ -380,7 +380,7 @@ def test_a_line_of_the_audit_log_is_written_with_the_answer(fresh: Served) -> No
     (charge,) = fresh.charges()
     prefix = fresh.key.split("_")[1]
     certificate = json.loads(seen.json()["certificate"])["sha256"]
-    assert (said.who, said.charge, said.certificate) == (f"team ({prefix})", charge.number, certificate)
+    assert (said.who, said.charge, said.result_sha256) == (f"team ({prefix})", charge.number, certificate)
 
 
 def test_a_line_of_the_audit_log_is_written_with_the_end_of_a_job(fresh: Served) -> None:
@@ -390,14 +390,14 @@ def test_a_line_of_the_audit_log_is_written_with_the_end_of_a_job(fresh: Served)
     with no_line(fresh, "job done"), pytest.raises(LedgerError):
         again._one()
     assert fresh.gate.jobs.row(name).state == "running"  # whole, and not to be seen
-    fresh.gate.store.write(JOBS.update().values(lease=0.0))
+    fresh.gate.store.write(JOBS.update().values(not_before=0.0))
     again._one()
     done = fresh.ended(name)
     assert done["state"] == "done"
     (said,) = lines_of(fresh, "job done")
     assert (said.who, said.charge) == (f"team ({fresh.key.split('_')[1]})", fresh.charges()[0].number)
     result = fresh.client.get(f"/v1/jobs/{name}/result", headers=fresh.headers()).content
-    assert said.certificate == done["result_sha256"] == hashlib.sha256(result).hexdigest()
+    assert said.result_sha256 == done["result_sha256"] == hashlib.sha256(result).hexdigest()
 
 
 def test_jobs_are_found_by_their_state(fresh: Served) -> None:
@@ -548,7 +548,7 @@ def test_two_gateways_and_one_ledger_run_a_job_once(tmp_path: Path, begun: bool)
         other = create_app(replace(first.gate.settings, spool=tmp_path / "other"))
         name = first.job(LINE).json()["id"]
         if begun:
-            first.gate.store.write(JOBS.update().values(state="running", lease=1.0, starts=1))
+            first.gate.store.write(JOBS.update().values(state="running", not_before=1.0, starts=1))
         with TestClient(other) as client:
             query = {"model": "labels", "label_field": "label"}
             again = client.post("/v1/jobs", params=query, content=LINE, headers=first.headers(None, "first-job"))
@@ -575,7 +575,7 @@ def test_two_gateways_and_one_ledger_run_a_job_once(tmp_path: Path, begun: bool)
 def test_a_file_that_another_gateway_runs_is_deleted_here(fresh: Served) -> None:
     fresh.gate.worker.close()
     name = fresh.job(LINE).json()["id"]
-    fresh.gate.store.write(JOBS.update().values(spool="elsewhere", state="running", lease=1.0))
+    fresh.gate.store.write(JOBS.update().values(spool_id="elsewhere", state="running", not_before=1.0))
     again = worker.Worker(fresh.gate.jobs, fresh.gate.answers)
     assert not again._one()
     again.sweep()
@@ -587,11 +587,11 @@ def test_what_another_gateway_began_stays_its_own(fresh: Served) -> None:
     """Also where it waits for its database, and is queued again: it may have shown what it paid for."""
     fresh.gate.worker.close()
     fresh.job(LINE)
-    fresh.gate.store.write(JOBS.update().values(spool="elsewhere", lease=1.0))
+    fresh.gate.store.write(JOBS.update().values(spool_id="elsewhere", not_before=1.0))
     for _ in range(2):  # the file of the first upload, which no sweep found; and none
         assert fresh.job(LINE).json()["state"] == "queued"
         (row,) = fresh.gate.store.rows(sa.select(JOBS))
-        assert (row.spool, list((fresh.folder / "spool").glob("*-*"))) == ("elsewhere", [])
+        assert (row.spool_id, list((fresh.folder / "spool").glob("*-*"))) == ("elsewhere", [])
 
 
 @pytest.mark.parametrize("format", ["jsonl", "parquet"])
