@@ -226,6 +226,7 @@ def test_the_distribution_of_small_pools_is_that_of_enumeration(selection, weigh
         assert sum(found.values()) == pytest.approx(1)
 
 
+@pytest.mark.slow_cases("spec1", "spec2", why="test_choices has the exponential, labels with texts the envelope")
 @pytest.mark.parametrize("spec", [TOP_K, EXPONENTIAL, ENVELOPE])
 def test_frequencies_are_the_declared_ones(spec):
     spec = replace(spec, epsilon=4.0)

@@ -165,7 +165,9 @@ def test_a_text_without_tokens_has_one_output(vectors: Path) -> None:
     assert mechanism.output_distribution(one(" \n\n\t")) == {"\n\n": 1.0}
 
 
-def test_too_many_outputs_are_refused_without_a_word_of_the_text(vectors: Path) -> None:
+def test_too_many_outputs_are_refused_without_a_word_of_the_text(
+    vectors: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     mechanism = fit(vectors, noise="tem")
     assert len(mechanism.output_distribution(one("bababa zebra"))) == 90_000
     for words in (f"{CANARY} " * 3, f"{CANARY} " * 10_000):
@@ -178,8 +180,13 @@ def test_too_many_outputs_are_refused_without_a_word_of_the_text(vectors: Path) 
             mechanism.output_distribution(one("x " * n))
         messages.add(str(caught.value))
     assert len(messages) == 1  # the number of tokens does not show
-    # exactly a million is allowed, and a public length keeps any text below it
-    assert len(fit(vectors, noise="tem", n_words=100).output_distribution(one("a b c"))) == 10**6
+    # exactly as many are allowed, and a public length keeps any text below it
+    assert word_by_word._MOST_OUTPUTS == 100**3
+    monkeypatch.setattr(word_by_word, "_MOST_OUTPUTS", 100**2)
+    few = fit(vectors, noise="tem", n_words=100)
+    assert len(few.output_distribution(one("a b"))) == 100**2
+    with pytest.raises(ConfigError):
+        few.output_distribution(one("a b c"))
     cut = fit(vectors, noise="tem", max_tokens=1)
     assert cut.output_distribution(one("bababa co du")) == cut.output_distribution(one("bababa"))
 
@@ -278,7 +285,7 @@ def test_latents_of_several_sizes_or_none(vectors: Path) -> None:
         mechanism.log_density(np.zeros((2, 6)), np.zeros((1, 6)))
 
 
-@pytest.mark.slow_cases("multivariate", why="the Mahalanobis noise stays")
+@pytest.mark.slow  # test_additive_noise_sums_to_one has the density, test_words of test_trials.py the bound
 @pytest.mark.parametrize("noise", NOISY)
 def test_the_declared_density_keeps_the_bound_and_comes_close(vectors: Path, noise: str) -> None:
     mechanism = fit(vectors, noise=noise, epsilon=2.0)
