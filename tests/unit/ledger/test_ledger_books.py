@@ -192,6 +192,7 @@ def test_charges_add_up_as_accounting_says(ledger: Ledger, sequence: tuple[float
 
 
 @pytest.mark.slow_cases("postgresql", why="the books are computed alike on SQLite, which stays")
+@few_examples
 @given(st.lists(st.floats(0, 1.0), max_size=12))
 def test_pure_epsilons_add_up_exactly(ledger: Ledger, epsilons: list[float]) -> None:
     name = opened(ledger, 3.0)

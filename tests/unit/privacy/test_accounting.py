@@ -26,7 +26,7 @@ from dptext.privacy.events import (
     ZcdpEvent,
 )
 from dptext.privacy.guarantee import Basis, Relation, Trust, Unit
-from examples import fewest_examples
+from examples import few_examples, fewest_examples
 
 S, K = 20_000, 5
 
@@ -283,6 +283,7 @@ templates = st.one_of(
 )
 
 
+@few_examples
 @given(templates, st.floats(0.05, 100), st.sampled_from([1e-9, 1e-5, 1e-3]))
 def test_calibrate_never_overshoots_and_is_close(event, wanted, delta) -> None:
     floor = epsilon([with_strength(event, 2.0**-60)], delta)

@@ -232,6 +232,7 @@ def test_discrete_densities_are_those_of_the_samplers_definition() -> None:
         assert found[0] - found[1] == pytest.approx(naive[0] - naive[1], rel=1e-9)
 
 
+@pytest.mark.slow_cases("64-5.0", why="fewer dimensions stay")
 @pytest.mark.slow_cases("24-6.0", why="6 and 64 dimensions stay")
 @pytest.mark.parametrize(("dim", "epsilon"), [(6, 3.0), (24, 6.0), (64, 5.0)])
 def test_the_lift_is_summed_over_its_signs_and_the_rounding(dim: int, epsilon: float) -> None:

@@ -210,6 +210,7 @@ REACHED: Final = {
 }
 
 
+@pytest.mark.slow_cases("prototypes-author-replace_one", "votes-document-add_or_remove_one", why="each kind stays")
 @pytest.mark.slow_cases("prototypes-document", "summary-author", why="the search by the other unit stays")
 @pytest.mark.slow_cases("votes-author", "topics-author", why="the search by documents stays")
 @pytest.mark.slow_cases("votes-document-replace_one", why="the other relation stays")

@@ -109,7 +109,7 @@ def test_the_estimate_before_the_projection_is_unbiased():
 
 @pytest.mark.parametrize("wrong", [2 / 3, pytest.param(3 / 2, marks=pytest.mark.slow)])  # the other side stays
 def test_a_wrong_epsilon_shows_as_bias(wrong):
-    truth = private_labels(6000)
+    truth = private_labels(3000)
     given = respond(truth, 1.5)
     right = balance_error(truth, given, LABELS, epsilon=1.5)
     biased = balance_error(truth, given, LABELS, epsilon=1.5 * wrong)
@@ -146,10 +146,10 @@ def test_any_confusion_is_debiased_by_a_measured_matrix():
         ends = matrix.cumsum(axis=1)[[LABELS.index(label) for label in labels]]
         return [LABELS[i] for i in (rng.random((len(labels), 1)) * ends[:, -1:] >= ends).sum(axis=1)]
 
-    held_out = list(LABELS) * 2000
+    held_out = list(LABELS) * 1000
     measured = confusion_matrix(held_out, mechanism(held_out), LABELS)
     np.testing.assert_allclose(measured, matrix, atol=0.03)
-    truth = private_labels(8000)
+    truth = private_labels(4000)
     given = mechanism(truth)
     right = balance_error(truth, given, LABELS, matrix=measured)
     assert right.value < 0.06
