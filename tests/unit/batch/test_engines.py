@@ -57,6 +57,7 @@ def _raising(problem: Exception) -> None:
     raise problem
 
 
+@pytest.mark.slow  # test_a_model_that_cannot_be_sent_ends_the_run sees the same error
 def test_a_small_temporary_folder_ends_a_run_of_two_workers(tmp_path: Path) -> None:
     shards(tmp_path / "in", 20)
     dp.save_model(candidates(), tmp_path / "model")
