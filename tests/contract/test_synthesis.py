@@ -269,8 +269,8 @@ def test_float_noise_is_caught(monkeypatch: pytest.MonkeyPatch, fitted: dict[str
     "0",
     "0.5",
     "topics-1.1",
-    "prediction-1.1",
-    why="a smaller error of the noise is harder to see: 0.9 stays for each kind",
+    "prediction",
+    why="a smaller error of the noise is harder to see: 0.9 stays for sums of vectors and of topics",
 )
 @pytest.mark.parametrize("factor", [0, 0.5, 0.9, 1.1])
 @pytest.mark.parametrize("kind", ["prototypes", "topics", "prediction"])

@@ -146,10 +146,10 @@ def test_any_confusion_is_debiased_by_a_measured_matrix():
         ends = matrix.cumsum(axis=1)[[LABELS.index(label) for label in labels]]
         return [LABELS[i] for i in (rng.random((len(labels), 1)) * ends[:, -1:] >= ends).sum(axis=1)]
 
-    held_out = list(LABELS) * 1000
+    held_out = list(LABELS) * 2000
     measured = confusion_matrix(held_out, mechanism(held_out), LABELS)
     np.testing.assert_allclose(measured, matrix, atol=0.03)
-    truth = private_labels(4000)
+    truth = private_labels(8000)
     given = mechanism(truth)
     right = balance_error(truth, given, LABELS, matrix=measured)
     assert right.value < 0.06
