@@ -53,6 +53,11 @@ def fitted() -> Iterator[dict[str, Fitted]]:
 
 
 @pytest.mark.slow_cases(
+    "steering-document-nothing",
+    "prediction-document0-nothing",
+    why="what counts as no record is asked alike for all kinds; the others stay by documents",
+)
+@pytest.mark.slow_cases(
     "votes-document-neighbours",
     "prototypes-document-neighbours",
     "prediction-document0-neighbours",
