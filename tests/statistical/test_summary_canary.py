@@ -166,7 +166,8 @@ def parties() -> Any:
 
 
 @pytest.mark.slow_cases(
-    *("document-replace_one", "author-add_or_remove_one"), why="each unit and each relation stays once"
+    *("document-replace_one", "author-add_or_remove_one", "author-replace_one"),
+    why="a document that is added stays; one summary has all four",
 )
 @pytest.mark.parametrize(("unit", "relation"), CASES)
 @pytest.mark.parametrize("there", [(True, False), (False, True), (True, True)], ids=["first", "second", "both"])

@@ -775,6 +775,13 @@ FILES = {
 }
 
 
+@pytest.mark.slow_cases(
+    "envelope-tfidf-0.3",
+    "envelope-distilled-0.3",
+    "top_k-tfidf-0.3",
+    "top_k-text",
+    why="each ranker stays with the envelope, a share of labels is a setting",
+)
 @pytest.mark.slow_cases("top_k-distilled", "top_k-sentence", why="the envelope has both encoders")
 @pytest.mark.parametrize(
     ("ranker", "share"),
