@@ -50,6 +50,9 @@ def waits(kind: str, i: int, check: str = "guarantee") -> bool:
 
 
 @pytest.mark.slow_cases(
+    "word_metric-0-shapes", why="test_the_old_batching_is_caught_in_every_format runs the check for words, too"
+)
+@pytest.mark.slow_cases(
     *("adept_dpsgd-0-guarantee", "candidates-0-guarantee", "deep_candidate-0-guarantee", "dp_prompt-0-guarantee"),
     *("sentdp-0-guarantee",),
     *("dp_prompt-1-guarantee", "erae-0-guarantee", "random_redaction-1-guarantee", "syntf-0-guarantee"),

@@ -24,6 +24,7 @@ class Louder:
                 setattr(self, name, getattr(loud if name in ("privatize", "release", "latent") else quiet, name))
 
 
+@pytest.mark.slow  # TestExact of tests/unit/audits/test_trials.py has a louder sampler
 @pytest.mark.parametrize("i", [0, *(pytest.param(i, marks=pytest.mark.slow) for i in (2, 3))])
 def test_half_the_noise_does_not_fit_what_is_declared(i: int) -> None:
     quiet = fitted("word_metric", i)

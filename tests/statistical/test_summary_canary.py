@@ -165,7 +165,10 @@ def parties() -> Any:
     return found
 
 
-@pytest.mark.slow_cases("document-replace_one", why="documents and replacement stay, each with the other")
+@pytest.mark.slow_cases(
+    *("document-replace_one", "author-add_or_remove_one", "author-replace_one"),
+    why="a document that is added stays; one summary has all four",
+)
 @pytest.mark.parametrize(("unit", "relation"), CASES)
 @pytest.mark.parametrize("there", [(True, False), (False, True), (True, True)], ids=["first", "second", "both"])
 def test_a_sum_of_two_parties_tells_a_person_no_better_than_is_stated(

@@ -134,8 +134,8 @@ def by_corpus(attacked: Attacked, fault: Callable[[Write, list[dp.Record]], Writ
 
 
 @pytest.mark.slow_cases(
-    *("document-replace_one", "author-add_or_remove_one"),
-    why="each unit and each relation stays once; test_summary_canary.py has all four without a writer",
+    *("document-replace_one", "author-add_or_remove_one", "author-replace_one"),
+    why="documents stay; test_summary_canary.py has each unit and each relation without a writer",
 )
 @pytest.mark.parametrize(("unit", "relation"), CASES)
 def test_public_texts_that_leave_tell_no_more_than_epsilon(unit: str, relation: str) -> None:
@@ -144,7 +144,8 @@ def test_public_texts_that_leave_tell_no_more_than_epsilon(unit: str, relation: 
 
 
 @pytest.mark.slow_cases(
-    "document-clean sums", "author-a tenth of the noise", why="each unit and each share of the noise stays once"
+    *("document-clean sums", "author-a tenth of the noise", "author-clean sums"),
+    why="a tenth of the noise is harder to see than none",
 )
 @pytest.mark.parametrize("noise", [0.1, 0.0], ids=["a tenth of the noise", "clean sums"])
 @pytest.mark.parametrize("unit", ["document", "author"])
@@ -153,6 +154,7 @@ def test_less_noise_than_is_stated_is_refuted_by_public_texts_that_leave(unit: s
     assert attacked.bound(from_pool, noise=noise) > attacked.stated
 
 
+@pytest.mark.slow_cases("of_its_size", why="a private text that leaves stays")
 @pytest.mark.parametrize("fault", [handing_on, of_its_size])
 def test_a_writer_that_reads_private_texts_is_refuted(fault: Any) -> None:
     attacked = Attacked("document", "add_or_remove_one", **TOPICS_ALONE)
@@ -165,6 +167,7 @@ def test_what_a_model_writes_tells_no_more_than_epsilon() -> None:
     assert attacked.of_few(from_model) <= attacked.stated
 
 
+@pytest.mark.slow_cases("a private text", why="test_a_writer_that_reads_private_texts_is_refuted has it")
 @pytest.mark.usefixtures("tiny_model")
 @pytest.mark.parametrize(("noise", "fault"), [(0.0, None), (1.0, handing_on)], ids=["clean sums", "a private text"])
 def test_a_model_that_is_given_private_numbers_or_texts_is_refuted(noise: float, fault: Any) -> None:

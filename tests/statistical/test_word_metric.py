@@ -111,6 +111,7 @@ def test_tem_draws_its_exact_distribution(vectors: Path, epsilon: float) -> None
         assert (stats.chisquare(observed, wanted * observed.sum() / wanted.sum()).pvalue > 1e-4) == fits
 
 
+@pytest.mark.slow_cases("multivariate", why="the noise itself is compared with the stated distribution")
 @pytest.mark.parametrize("noise", ["multivariate", "tem"])
 def test_outputs_of_two_words_obey_the_metric_bound(vectors: Path, noise: str) -> None:
     """Frequencies of each output word for two inputs: ratio at most e^(epsilon d), within 5 standard errors."""

@@ -23,6 +23,7 @@ from dptext.estimates import (
     clopper_pearson_lower,
     clopper_pearson_upper,
 )
+from examples import few_examples
 
 ALPHAS = st.floats(1e-12, 0.5)
 
@@ -111,7 +112,7 @@ class TestClopperPearson:
         assert lower == pytest.approx(0.025 ** (1 / trials), rel=1e-14)
         assert upper == pytest.approx(-math.expm1(math.log(0.025) / trials), rel=1e-14)
 
-    @settings(deadline=None)
+    @few_examples
     @given(counts(), ALPHAS)
     def test_agrees_with_bisection_and_errs_outwards(self, count: tuple[int, int], alpha: float) -> None:
         successes, trials = count

@@ -46,6 +46,7 @@ def test_cases_with_a_text_between_dashes_are_slow(tmp_path: Path) -> None:
     assert names == ["test_each[sqlite-1]", "test_each[sqlite-11]", "test_each[postgresql-11]"]
 
 
+@pytest.mark.slow_cases("test_it.py", why="one case that is asked for stays")
 @pytest.mark.parametrize("ask", ["test_it.py", "test_it.py::test_each[sqlite-11]"])
 def test_a_text_that_is_in_no_case_is_an_error(tmp_path: Path, ask: str) -> None:
     code, told = quick(tmp_path, "postgres", ask)

@@ -29,6 +29,7 @@ from dptext.sampling.bootstrap import bootstrap, bootstrap_mean
 from dptext.sampling.discrete import uniform_below
 from dptext.sampling.randomness import seeded
 from dptext.types import Floats
+from examples import few_examples
 
 TOLERANCE = 1e-9  # quantiles of neighbouring arguments may differ by their own rounding
 
@@ -72,7 +73,7 @@ def randomized_response(epsilon: float, delta: float = 0.0) -> tuple[float, floa
 
 
 class TestEpsilonFromRates:
-    @settings(deadline=None)
+    @few_examples
     @given(rates(), st.sampled_from([0.0, 1e-5, 0.1, 1.0]), st.floats(0.01, 0.999), st.integers(1, 50))
     def test_agrees_with_bisection(self, count: dict[str, int], delta: float, confidence: float, tests: int) -> None:
         bound = epsilon_from_rates(**count, delta=delta, confidence=confidence, tests=tests)
@@ -207,7 +208,7 @@ class TestCeiling:
 
 
 class TestRenyi:
-    @settings(deadline=None)
+    @few_examples
     @given(rates(), st.sampled_from([1.1, 1.5, 2.0, 5.0, 30.0]))
     def test_agrees_with_the_formula(self, count: dict[str, int], alpha: float) -> None:
         p, q = naive_rates(count, 0.025)

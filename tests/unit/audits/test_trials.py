@@ -334,10 +334,8 @@ SOUND = [
 
 class TestWhitebox:
     @pytest.mark.slow_cases(
-        "GridLaplace1",
-        "GridGaussian",
-        "PrivUnitSphere",
-        why="GridLaplace by the L2 norm, the continuous noises and PrivUnit stay",
+        *("GridLaplace0", "GridLaplace1", "GridGaussian", "PrivUnit", "PrivUnitSphere"),
+        why="the continuous noises stay; test_samplers.py draws from each",
     )
     @pytest.mark.parametrize("noise", SOUND, ids=lambda noise: type(noise).__name__)
     @SHARES
@@ -375,7 +373,7 @@ class TestWhitebox:
             audits.whitebox(Echo(), "a", "b", trials=1000)
 
     @pytest.mark.slow_cases("1.0", why="test_sound_noise_survives accepts the right scale")
-    @pytest.mark.slow_cases("noise1", "noise2", why="GridLaplace by the L2 norm, L2Laplace and Gaussian stay")
+    @pytest.mark.slow_cases("noise0", "noise1", "noise2", why="L2Laplace and Gaussian stay")
     @pytest.mark.parametrize("noise", [noise for noise in SOUND if not isinstance(noise, PrivUnit | PrivUnitSphere)])
     @pytest.mark.parametrize("factor", [2 / 3, 1.0, pytest.param(3 / 2, marks=pytest.mark.slow)])
     @SHARES
@@ -391,6 +389,7 @@ class TestWhitebox:
         p = density_p_value(Scaled(), point, -point, runs=20_000 // share, randomness=seeded(3))
         assert (p > 1e-4) if factor == 1 else (p < 1e-5)
 
+    @pytest.mark.slow  # test_a_wrong_scale_is_no_fit stays
     def test_one_coordinate_without_noise_is_no_fit(self) -> None:
         noise = GridLaplace(5.0, 16, 1.0)
 

@@ -200,7 +200,7 @@ def padded(data: bytes) -> int:
 
 
 @pytest.mark.slow_cases(
-    *("a key that is in the job", "exact lengths"), why="a fault of answers, one of jobs and one of tasks stay"
+    *("a key that is in the job", "exact lengths", "counts in the job"), why="a fault of answers and one of tasks stay"
 )
 @pytest.mark.parametrize("defect", DEFECTS)
 def test_what_tells_is_caught(defect: str, tmp_path: Path, fitted, monkeypatch: pytest.MonkeyPatch) -> None:

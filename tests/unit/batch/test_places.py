@@ -54,6 +54,7 @@ def listed(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
+@pytest.mark.slow  # test_where_the_process_works_is_filled has the filling, test_files.py a mount point
 def test_a_mount_point_is_filled(tmp_path: Path) -> None:
     shards(tmp_path / "in", 150, 30)
     dp.save_model(mechanism(), tmp_path / "model")

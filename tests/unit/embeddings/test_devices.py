@@ -69,6 +69,9 @@ def test_nothing_is_fitted_for_an_absent_device(spec, monkeypatch: pytest.Monkey
     assert not worked
 
 
+@pytest.mark.slow_cases(
+    "adept-privunit", "published_adept", "adept_dpsgd", why="one auto-encoder stays, which all load alike"
+)
 def test_nothing_is_loaded_on_an_absent_device(mechanism, tmp_path: Path) -> None:
     mechanism.save(tmp_path)
     readers: tuple[Callable[[], object], ...] = (

@@ -217,6 +217,7 @@ def test_threads_that_are_refused(threads):
         NearestWords(made(np.eye(3)), threads=threads)
 
 
+@pytest.mark.slow_cases("normal-50", "skewed-50", why="fewer dimensions stay, and other vectors of as many")
 @pytest.mark.parametrize("dim", [1, 2, 5, 50])
 @pytest.mark.parametrize("kind", ["normal", "skewed", "equal", "pair", "huge"])
 def test_diameter_bound_is_a_bound_and_tight(dim, kind):

@@ -33,6 +33,7 @@ from dptext.privacy.events import (
     ZcdpEvent,
 )
 from dptext.privacy.guarantee import Basis, Guarantee, Relation, Trust, Unit
+from examples import few_examples
 
 
 def refusal(ledger: Ledger, name: str, *events: Event | float) -> BudgetExceededError | None:
@@ -64,6 +65,7 @@ def test_twenty_tenths_are_two_and_the_twenty_first_is_too_much(ledger: Ledger, 
     assert ledger.verify(name).problems == ()
 
 
+@pytest.mark.slow_cases("postgresql", why="the books are computed alike on SQLite, which stays")
 @pytest.mark.parametrize("whole", [0.1, 1.0, 20.0])
 def test_a_limit_is_hardly_passed(ledger: Ledger, whole: float) -> None:
     assert overdrawn(ledger, whole) < 1.001e-12
@@ -160,6 +162,7 @@ sequences = st.one_of(
 
 
 @pytest.mark.slow_cases("postgresql", why="the books are computed alike on SQLite, which stays")
+@few_examples
 @given(sequences)
 def test_charges_add_up_as_accounting_says(ledger: Ledger, sequence: tuple[float, list[list[Event]]]) -> None:
     delta, asked = sequence
@@ -189,6 +192,7 @@ def test_charges_add_up_as_accounting_says(ledger: Ledger, sequence: tuple[float
 
 
 @pytest.mark.slow_cases("postgresql", why="the books are computed alike on SQLite, which stays")
+@few_examples
 @given(st.lists(st.floats(0, 1.0), max_size=12))
 def test_pure_epsilons_add_up_exactly(ledger: Ledger, epsilons: list[float]) -> None:
     name = opened(ledger, 3.0)

@@ -87,6 +87,7 @@ OTHER_SUBJECTS = [
 ]
 
 
+@pytest.mark.slow_cases("postgresql", why="keys are compared alike on SQLite, which stays")
 @pytest.mark.parametrize("other", OTHER_SUBJECTS, ids=str)
 def test_a_key_of_other_subjects_is_refused(ledger: Ledger, raw: Raw, other: list[str] | None) -> None:
     name = opened(ledger, 2.0, by_subject=True)

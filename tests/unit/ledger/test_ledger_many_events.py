@@ -5,7 +5,7 @@ import random
 from typing import Never
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from ledger_tools import Raw, limit, opened, request
 
@@ -28,6 +28,7 @@ from dptext.privacy.events import (
     TwoSetEvent,
     ZcdpEvent,
 )
+from examples import few_examples
 
 epsilons = st.sampled_from([0.0, -0.0, 1, 1.0, 0.1, 0.25, 3.5, 1e-9, 12.0])
 counts = st.integers(1, 120)
@@ -134,7 +135,7 @@ def test_sums_that_go_on_are_those_of_the_text(before: list[Event], charges: lis
 
 @pytest.mark.slow_cases("postgresql", why="the books are computed alike on SQLite, which stays")
 @given(st.lists(st.lists(st.integers(1, 6), min_size=1, max_size=3), max_size=8))
-@settings(max_examples=15)
+@few_examples
 def test_events_that_are_folded_are_the_same_events(ledger: Ledger, raw: Raw, charges: list[list[int]]) -> None:
     """Wherever the recent ones end: the books hold what was charged, and spend it to the last bit."""
     total = sum(map(sum, charges)) / 64

@@ -178,6 +178,7 @@ def test_a_ledger_that_is_made_is_made_whole(new_location: Callable[[], str], mo
     ledger.close()
 
 
+@pytest.mark.slow_cases("postgresql", why="schemas are compared alike on SQLite, which stays")
 @pytest.mark.parametrize("other", ["0001", "0003", "9999"])
 def test_a_ledger_of_another_schema_is_left_alone(new_location: Callable[[], str], other: str) -> None:
     """Of a newer dptext, or of one from before the first schema that is promised."""

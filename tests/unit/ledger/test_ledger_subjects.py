@@ -254,6 +254,7 @@ ALIKE = [
 ]
 
 
+@pytest.mark.slow_cases("postgresql", why="names are compared alike on SQLite, which stays")
 def test_names_are_compared_in_normal_form(ledger: Ledger, raw: Raw) -> None:
     name = opened(ledger, 1000.0, by_subject=True)
     for n, spellings in enumerate(ALIKE):

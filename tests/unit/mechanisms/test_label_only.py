@@ -113,6 +113,7 @@ def test_probabilities_are_those_of_randomized_response_and_a_uniform_text():
     assert len(found) == sum(map(len, counts.values()))
 
 
+@pytest.mark.slow_cases("spec1", why="random texts stay")
 @pytest.mark.slow_cases("None", why="texts with a label stay")
 @pytest.mark.parametrize("label", ["money", None])
 @pytest.mark.parametrize("spec", [RANDOM, MEDOID])
@@ -121,6 +122,7 @@ def test_frequencies_are_the_declared_ones(spec, label):
     assert distribution_p_value(mechanism.output_distribution(record), outputs(mechanism, record)) > 1e-3
 
 
+@pytest.mark.slow  # test_a_leak_of_missing_labels_is_rejected and a larger epsilon that is counted stay
 @pytest.mark.parametrize("factor", [2 / 3, pytest.param(3 / 2, marks=pytest.mark.slow)])  # the other side stays
 def test_probabilities_of_another_epsilon_are_rejected(factor):
     record = Record("0", "x", label="money")

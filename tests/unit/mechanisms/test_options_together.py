@@ -152,6 +152,7 @@ CASES: list[tuple[str, Any, Callable[[Any, Path], None]]] = [
 SLOW = (*NEURAL, "deep_candidate")
 
 
+@pytest.mark.slow_cases("topics", "votes", why="prototypes have their options and more")
 @pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize(
     ("kind", "spec", "run"),

@@ -65,6 +65,7 @@ def vocabularies() -> dict[str, np.ndarray]:
     }
 
 
+@pytest.mark.slow_cases("1e-06", "6.0", why="smaller and larger epsilons stay, and two between them")
 @pytest.mark.parametrize("epsilon", [1e-9, 1e-6, 0.05, 1.0, 6.0, 50.0])
 @pytest.mark.parametrize("name", vocabularies())
 def test_both_ways_have_the_same_stated_distribution(

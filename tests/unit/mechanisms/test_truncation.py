@@ -233,8 +233,8 @@ def residuals(mechanism, record, runs):
 @pytest.mark.parametrize(("epsilon", "k"), [(0.5, 7), (10.0, 1), (10.0, 3)])
 def test_the_noise_has_the_scale_of_the_paper(epsilon, k):
     mechanism = fitted(epsilon)
-    errors = residuals(mechanism, document(*range(k)), 4000)
-    assert errors.shape == (4000, DIM - 1)
+    errors = residuals(mechanism, document(*range(k)), 2000)
+    assert errors.shape == (2000, DIM - 1)
     for coordinate in errors.T:
         assert kstest(coordinate, laplace.cdf).pvalue > 1e-6
     assert kstest(errors.ravel(), laplace.cdf).pvalue > 1e-6

@@ -26,7 +26,7 @@ from dptext.privacy.events import (
     ZcdpEvent,
 )
 from dptext.privacy.guarantee import Basis, Relation, Trust, Unit
-from examples import fewest_examples
+from examples import few_examples, fewest_examples
 
 S, K = 20_000, 5
 
@@ -231,12 +231,14 @@ def test_pure_epsilons_are_summed_exactly_and_rounded_up(values) -> None:
     assert found == 0 or Fraction(math.nextafter(found, 0)) < exact
 
 
+@pytest.mark.slow  # few examples; lists of several kinds have their numbers and those of their counts
 @fewest_examples
 @given(st.lists(any_event, min_size=1, max_size=4), any_event, deltas)
 def test_one_more_release_never_costs_less(events, more, delta) -> None:
     assert epsilon([*events, more], delta) >= epsilon(events, delta) * (1 - 1e-9)
 
 
+@pytest.mark.slow  # the numbers of test_exact_loss_distribution_of_top_k and others would move
 @fewest_examples
 @given(st.lists(pure_like, min_size=1, max_size=4), deltas)
 def test_delta_only_helps(events, delta) -> None:
@@ -281,6 +283,7 @@ templates = st.one_of(
 )
 
 
+@few_examples
 @given(templates, st.floats(0.05, 100), st.sampled_from([1e-9, 1e-5, 1e-3]))
 def test_calibrate_never_overshoots_and_is_close(event, wanted, delta) -> None:
     floor = epsilon([with_strength(event, 2.0**-60)], delta)

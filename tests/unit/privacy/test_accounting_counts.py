@@ -56,7 +56,9 @@ def test_composing_counts_equal_events(events: list[Event]) -> None:
     ]
 
 
-@pytest.mark.slow_cases("epsilon-3-1e-05", why="one kind at this delta stays, and three kinds at the others")
+@pytest.mark.slow_cases(
+    *("epsilon-3-1e-09", "epsilon-3-1e-05"), why="one kind stays at each delta, and three kinds without one"
+)
 @pytest.mark.parametrize("delta", [0.0, 1e-9, 1e-5])
 @pytest.mark.parametrize("kinds", [1, 3])
 @pytest.mark.parametrize("bound", [accounting.epsilon, accounting.quick_epsilon])

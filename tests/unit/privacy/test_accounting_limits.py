@@ -412,6 +412,7 @@ def test_tem_pays_for_its_rounding_at_the_least_distance(epsilon: float) -> None
     assert shrunk == 0 or shrunk * Fraction(LEAST_DISTANCE) + 2 * Fraction(ROUNDING_LOSS) <= allowed
 
 
+@pytest.mark.slow  # test_dp_sgd_under_two_relations has the numbers of such a training
 @pytest.mark.parametrize(
     ("multiplier", "rate", "steps", "relation"),
     [

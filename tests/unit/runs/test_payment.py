@@ -654,12 +654,12 @@ def test_an_input_that_changes_under_the_run_is_not_released(tmp_path: Path, mec
     source = write(tmp_path / "in.jsonl", names)
 
     def swap(done: int) -> None:
-        if done == 100:
+        if done == 400:
             write(source, [name.replace("w", "x") for name in names])
         if done == len(names):
             write(source, names)  # as if nothing had been
 
-    plan = replace(BY_NAME, batch_size=100)
+    plan = replace(BY_NAME, batch_size=400)
     with pytest.raises(DataError, match="changed while it was read"):
         privatize_file(
             source, tmp_path / "out.jsonl", mechanism, payment=Payment(ledger, "texts"), plan=plan, on_progress=swap

@@ -136,6 +136,7 @@ def test_a_result_is_not_copied(mechanism, forge: Callable[[object], object], dr
         forge(result)
 
 
+@pytest.mark.slow_cases("True-0", "False-9", why="each stays once")
 @pytest.mark.parametrize("drawn", [0, 9])
 @pytest.mark.parametrize("streamed", [False, True])
 def test_a_forked_child_draws_nothing_for_the_charge_of_its_parent(

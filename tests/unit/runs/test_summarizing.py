@@ -248,6 +248,7 @@ def test_a_summary_that_says_other_settings_than_its_certificate_is_refused(
         summarizing.read_summary(path)
 
 
+@pytest.mark.slow_cases("0.5", why="the other side stays")
 @pytest.mark.parametrize("factor", [1.0, 0.5, 1.5])
 def test_the_noise_of_a_sum_follows_from_its_parts(factor: float, tmp_path: Path) -> None:
     """Three parts of other epsilons and shares. A deviation that does not follow is refused: smaller or larger."""

@@ -103,6 +103,7 @@ def test_radial_noise_sums_to_one_in_any_dimension(dim: int) -> None:
     assert np.exp(shells).sum() * (radius[1] - radius[0]) == pytest.approx(1, abs=1e-6)
 
 
+@pytest.mark.slow_cases("64-5.0", why="the circle stays")
 @pytest.mark.slow_cases("3-4.0", "16-5.0", why="2 and 64 dimensions stay")
 @pytest.mark.parametrize(("dim", "epsilon"), [(2, 2.0), (3, 4.0), (16, 5.0), (64, 5.0)])
 def test_privunit_averages_to_one_over_the_sphere(dim: int, epsilon: float) -> None:
@@ -123,6 +124,7 @@ def test_privunit_averages_to_one_over_the_sphere(dim: int, epsilon: float) -> N
 # ------------------------------------------------------------------------- never above epsilon
 
 
+@pytest.mark.slow_cases("50.0-64", why="an epsilon of 5 stays, and fewer dimensions")
 @pytest.mark.slow_cases("0.5-64", "5.0-64", why="64 dimensions stay at epsilon 50")
 @pytest.mark.parametrize("dim", [1, 2, 64, pytest.param(256, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("epsilon", [0.5, 5.0, 50.0])
@@ -231,6 +233,7 @@ def test_discrete_densities_are_those_of_the_samplers_definition() -> None:
         assert found[0] - found[1] == pytest.approx(naive[0] - naive[1], rel=1e-9)
 
 
+@pytest.mark.slow_cases("64-5.0", why="fewer dimensions stay")
 @pytest.mark.slow_cases("24-6.0", why="6 and 64 dimensions stay")
 @pytest.mark.parametrize(("dim", "epsilon"), [(6, 3.0), (24, 6.0), (64, 5.0)])
 def test_the_lift_is_summed_over_its_signs_and_the_rounding(dim: int, epsilon: float) -> None:

@@ -391,7 +391,7 @@ def instances(rng: np.random.Generator):
 def test_the_best_envelope_against_the_best_of_all_channels(epsilon):
     """No envelope is better than the best channel, no bound is below it; and both are near to it."""
     shares = []
-    for u in instances(np.random.default_rng(0)):
+    for u in itertools.islice(instances(np.random.default_rng(0)), 9):  # more options take the linear program long
         best = of_all_channels(u, epsilon)
         solved = limit(u, epsilon=epsilon)
         found, bound = solved.value, solved.bound

@@ -93,7 +93,7 @@ def test_what_is_no_probability_counts_as_none() -> None:
 def test_draws_follow_the_distribution() -> None:
     hub = Hub(2.0, 5)
     public, private = rows(3, 1, 5, 1.0), rows(4, 1, 5, 0.2)
-    n = 20_000
+    n = 6_000
     drawn = hub.choose(np.repeat(private, n, axis=0), np.repeat(public, n, axis=0), secure())
     counts = np.bincount(drawn, minlength=5)
     assert stats.chisquare(counts, hub.distribution(private, public)[0] * n).pvalue > 1e-6

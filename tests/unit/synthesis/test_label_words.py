@@ -20,7 +20,7 @@ USUAL, N = np.full((LABELS, WIDTH), 5.0), 10_000
 UNITS = Known(np.full(LABELS, float(N)), DEVIATION)
 
 
-def not_covered(clean: Floats, margin: Callable[[LabelWords], float], runs: int = 400) -> float:
+def not_covered(clean: Floats, margin: Callable[[LabelWords], float], runs: int = 200) -> float:
     """The mean share of the shown words whose interval does not hold the number without noise."""
     draw, shares = np.random.default_rng(5), []
     for _ in range(runs):
@@ -35,6 +35,7 @@ def not_covered(clean: Floats, margin: Callable[[LabelWords], float], runs: int 
     return float(np.mean(shares))
 
 
+@pytest.mark.slow_cases("a few larger", "many larger", why="none and all stay")
 @pytest.mark.parametrize(
     ("larger", "more"),
     [(0, 0.0), (10, 38.0), (100, 30.0), (WIDTH, 20.0)],
@@ -62,7 +63,7 @@ def shown_by_chance(n: int, pool: int, drafts: int, noise: float, *, texts: floa
 
     `noise` is that of a number of units. The factors `texts` and `units` state other numbers of texts and deviations.
     """
-    draw, rates, runs, shown = np.random.default_rng(7), 0.3 / np.arange(2.0, WIDTH + 2), 20, 0
+    draw, rates, runs, shown = np.random.default_rng(7), 0.3 / np.arange(2.0, WIDTH + 2), 10, 0
     for _ in range(runs):
         marked = draw.binomial(n, rates, (LABELS, WIDTH))
         counts = Known(n + draw.normal(0, noise, LABELS), noise * units)

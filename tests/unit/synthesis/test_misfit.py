@@ -57,6 +57,7 @@ def unlike(vector: np.ndarray, spec: Any) -> int:
 POOLED = [SYNTHESES[kind].tiny()[0] for kind in ("prototypes", "votes", "topics", "summary")]
 
 
+@pytest.mark.slow_cases("votes", "prototypes", why="topics and all blocks stay")
 @pytest.mark.parametrize("spec", POOLED, ids=lambda spec: spec.kind)
 def test_a_text_adds_a_vector_of_length_1_at_most_whether_it_is_like_the_pool_or_not(spec: Prototypes) -> None:
     fitted = spec.fit(public=POOL)

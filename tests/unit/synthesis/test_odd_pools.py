@@ -129,7 +129,7 @@ def test_a_pool_is_refused_when_it_is_fitted_or_used(way: str) -> None:
         assert [name for name in alike if not found[name]] == []
 
 
-@pytest.mark.slow_cases("0-glove", "8-distilled", why="each encoder stays, with words and without")
+@pytest.mark.slow_cases("0", "8-distilled", why="GloVe with words stays")
 @pytest.mark.usefixtures("writing")
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("encoder", ["glove", "distilled"])

@@ -210,6 +210,7 @@ REACHED: Final = {
 }
 
 
+@pytest.mark.slow_cases("prototypes-author-replace_one", "votes-document-add_or_remove_one", why="each kind stays")
 @pytest.mark.slow_cases("prototypes-document", "summary-author", why="the search by the other unit stays")
 @pytest.mark.slow_cases("votes-author", "topics-author", why="the search by documents stays")
 @pytest.mark.slow_cases("votes-document-replace_one", why="the other relation stays")
@@ -285,6 +286,7 @@ def moved_by(fitted: Fitted, units: tuple[Unit, ...], i: int, size: int) -> np.n
     return vector(fitted, *units, size=size) - vector(fitted, *rest, size=size) - vector(fitted, *((),) * i, units[i])
 
 
+@pytest.mark.slow_cases("author-votes", why="votes stay by documents, the other kinds by authors")
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("unit", UNITS)
 def test_a_unit_moves_the_sums_by_its_own_vector_beside_any_others(kind: str, unit: str) -> None:
@@ -305,7 +307,7 @@ def test_the_rounds_together_cost_no_more_than_rho() -> None:
     """In fractions, at many settings: a share and the rest of it may be more than one as floats add them."""
     rng = np.random.default_rng(3)
     squared = {"add_or_remove_one": 1, "replace_one": 2}
-    for _, relation in itertools.product(range(16), RELATIONS):
+    for _, relation in itertools.product(range(6), RELATIONS):
         epsilon, delta, share = 10 ** rng.uniform(-1, 1.5), 10 ** rng.uniform(-9, -2), rng.uniform(0.05, 0.95)
         common: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "relation": relation}
         for spec in (

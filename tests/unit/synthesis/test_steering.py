@@ -21,6 +21,7 @@ from dptext.errors import ConfigError
 from dptext.language.writing import Shifted, options_of
 from dptext.sampling.randomness import secure, seeded
 from dptext.sampling.weights import softmax
+from dptext.synthesis import desks
 from dptext.synthesis.blocks import COUNTS, WORDS
 from dptext.synthesis.desks import Desk, Desks, WritingProgress
 from dptext.synthesis.from_model import FromModel, ModelTexts, _own_label
@@ -141,7 +142,7 @@ def test_a_shift_moves_chances_by_what_it_says_and_a_token_that_is_there_is_not_
     known = np.log(np.tile([0.5, 0.3, 0.15, 0.05], (2, 1)))
     shift = np.array([0.0, 2.0, 0.0, -1.0])
     choose = Shifted(1.0, 4, 0, seeded(2), shift)
-    drawn = [choose(known, [[2], [1]]) for _ in range(4_000)]
+    drawn = [choose(known, [[2], [1]]) for _ in range(1_500)]
     for row, moved in ((0, shift), (1, np.array([0.0, 0.0, 0.0, -1.0]))):
         chances = softmax(known[:1] + moved)[0]
         found = np.bincount([each[row] for each in drawn], minlength=4) / len(drawn)
@@ -354,7 +355,8 @@ def test_a_label_of_which_too_few_different_texts_were_written_is_named(
     assert "Copies of public texts: 0 of 40." in said(20, 20)
 
 
-def test_what_several_processes_have_written_is_told_while_they_write() -> None:
+def test_what_several_processes_have_written_is_told_while_they_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(desks, "_LOOK_SECONDS", 0.05)
     count, there, told = get_context("spawn").Value("q", 0), threading.Event(), list[tuple[int, int]]()
 
     def shift(label: int, seed: int) -> tuple[int, int]:

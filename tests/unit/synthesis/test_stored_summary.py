@@ -55,7 +55,7 @@ def data() -> bytes:
     return made(SummarySpec.tiny()[0]).to_bytes()
 
 
-@pytest.mark.slow_cases("distilled", why="the other encoders stay; distilling takes seconds")
+@pytest.mark.slow_cases("distilled", "sentence", why="GloVe and other settings stay; a network takes seconds")
 @pytest.mark.parametrize("name", SPECS)
 def test_the_same_bytes_and_the_same_bits_again(name: str) -> None:
     summary = made(SPECS[name], PRIVATE[:40])

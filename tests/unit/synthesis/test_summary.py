@@ -138,6 +138,11 @@ def test_blocks_that_are_scaled_by_different_factors_are_seen(
         require_common_totals(of_author(fitted[BY_AUTHOR], list(PRIVATE[:60])))
 
 
+@pytest.mark.slow_cases(
+    "author-counts-points-topics-words-unlike",
+    "document-counts-words",
+    why="all blocks stay by documents, some by authors",
+)
 @pytest.mark.parametrize("spec", SummarySpec.tiny(), ids=lambda spec: f"{spec.unit}-{'-'.join(spec.blocks)}")
 def test_the_deviation_that_is_stated_is_that_of_the_noise(
     spec: SummarySpec, fitted: dict[SummarySpec, FittedSummary]

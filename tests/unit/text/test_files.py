@@ -4,6 +4,7 @@ import ast
 import errno
 import json
 import os
+import re
 import stat
 import sys
 from pathlib import Path
@@ -242,9 +243,15 @@ def test_a_digest_is_of_the_bytes(old: Path) -> None:
     assert sha256_of(old) == "cba06b5736faf67e54b07b561eae94395e774c517a7d910a54369e1263ccfbd4"
 
 
+#: The names of such calls, of which most files have none: those need no parsing.
+WRITING = re.compile("open|write_text|write_bytes|touch|savefig|tofile|save_file|save_pretrained|NamedTemporaryFile")
+
+
 def writing_calls(source: str) -> list[str]:
     """Calls by which Python writes a file that is named by its path."""
     found = []
+    if not WRITING.search(source):
+        return found
     for call in (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)):
         method = getattr(call.func, "attr", getattr(call.func, "id", ""))
         texts = [

@@ -32,6 +32,7 @@ from dptext.text.packed_rows import PlainTexts, plain_scalars, plain_texts, valu
 from dptext.text.reading import OnError, read_batches, read_records
 from dptext.text.records import Fields, Record
 from dptext.text.row_checks import Checks, batch_of
+from examples import few_examples
 
 FIELDS = Fields(id="id", label="label", author="by", subject="of", keep=("n",))
 MOST = 8
@@ -99,6 +100,7 @@ def test_a_plain_column_holds_what_each_value_may_be(column: list[object]) -> No
     assert plain_texts(column) == all(isinstance(value, str) and not string_fault(value) for value in column)
 
 
+@few_examples
 @given(found=st.lists(rows, min_size=1, max_size=12), on_error=st.sampled_from(list(OnError)), escaped=st.booleans())
 def test_json_lines_are_read_as_their_rows(
     found: list[dict[str, object]], on_error: OnError, escaped: bool, folder: Path
@@ -133,6 +135,7 @@ def test_csv_is_read_as_its_rows(found: list[tuple[str, str, str]], on_error: On
     assert from_file(path, fields, on_error) == expected
 
 
+@few_examples
 @given(found=st.lists(rows, min_size=1, max_size=8), on_error=st.sampled_from(list(OnError)))
 def test_parquet_is_read_as_its_rows(found: list[dict[str, object]], on_error: OnError, folder: Path) -> None:
     path = folder / "in.parquet"
@@ -285,6 +288,7 @@ some_ids = st.one_of(
 
 
 @pytest.mark.parametrize("random", [True, False])
+@few_examples
 @given(parts=st.lists(some_ids, max_size=6), of_arrow=st.booleans())
 def test_ids_are_refused_where_one_was_used(parts: list[list[str]], random: bool, of_arrow: bool) -> None:
     seen = set[str]()

@@ -97,6 +97,9 @@ LOST: dict[str, tuple[Callable[[Any], object], str]] = {
 }
 
 
+@pytest.mark.slow_cases(
+    "a hidden sheet", "a very hidden sheet", why="test_a_sheet_is_read_by_its_name has a hidden sheet"
+)
 @pytest.mark.parametrize("case", LOST)
 def test_content_is_not_lost_without_a_word(tmp_path: Path, case: str) -> None:
     change, said = LOST[case]

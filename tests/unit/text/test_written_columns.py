@@ -28,6 +28,7 @@ from dptext.text.formats import Format
 from dptext.text.reading import read_records
 from dptext.text.records import Fields, Record, Release
 from dptext.text.writers import blocks, encode_batch, open_writer
+from examples import few_examples
 
 LABELS = ("travel", "money")
 words = st.text(st.sampled_from("a ,\"'=\n\r\x00\ud800é\u2028%{}"), max_size=5)
@@ -74,6 +75,7 @@ def test_bytes_and_errors_are_those_of_objects(
     assert as_columns == outcome(lambda: encode_batch(list(given), format, columns, header=True))
 
 
+@few_examples
 @given(releases(), st.booleans(), st.booleans())
 def test_parquet_is_that_of_objects(given: Releases, text: bool, label: bool) -> None:
     def written(what: Releases | list[Release[str]]) -> list[object]:
@@ -143,6 +145,7 @@ records = st.lists(
 )
 
 
+@few_examples
 @given(given=records.filter(bool), size=st.integers(1, 9), kind=st.sampled_from([Format.JSONL, Format.PARQUET]))
 def test_a_run_from_file_to_file_is_that_of_records(
     given: list[tuple[str, str | None, int]], size: int, kind: Format, folder: Path

@@ -109,7 +109,7 @@ def test_the_estimate_before_the_projection_is_unbiased():
 
 @pytest.mark.parametrize("wrong", [2 / 3, pytest.param(3 / 2, marks=pytest.mark.slow)])  # the other side stays
 def test_a_wrong_epsilon_shows_as_bias(wrong):
-    truth = private_labels(6000)
+    truth = private_labels(3000)
     given = respond(truth, 1.5)
     right = balance_error(truth, given, LABELS, epsilon=1.5)
     biased = balance_error(truth, given, LABELS, epsilon=1.5 * wrong)
