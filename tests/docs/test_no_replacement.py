@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import re
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,12 @@ NO_OTHER_DOOR: dict[str, str] = {
     "packages/gateway/tests/faults/gateway_faults.py": "a fault is planted within an object, where no user comes",
     "tests/statistical/test_synthesis_canary.py": "a sum has no door for totals, and thousands are released at once",
     "tests/unit/synthesis/test_summary.py": "a sum has no door for what an author adds, where a fault is planted",
+    "tests/contract/test_synthesis.py": "a fault is planted within a sum, which has no door for its total",
+    "tests/faults/test_synthesis_kills.py": "a run dies while it writes a file, which begins in no public function",
+    "tests/faults/test_summary_kills.py": "a run dies while it makes its files, and while it forgets what it drew",
+    "tests/contract/test_frozen.py": "it tries to set a private name, and fails",
+    "tests/contract/test_contract_faults.py": "a frozen mechanism of its own has a slot of such a name",
+    "tests/commands.py": "weights are read once for all commands that are forked",
     "packages/gateway/tests/unit/test_transport.py": "another library has its public functions in such a module",
 }
 
@@ -99,26 +106,52 @@ def test_what_is_replaced_is_stated() -> None:
             assert f"`{Path(name).name}` replaces" in (ROOT / page).read_text("utf-8")
 
 
+_SETS = ("setattr", "delattr")
+_PRIVATE = re.compile(r"_[A-Za-z]\w*")
+
+
 def privately_set(source: str) -> list[str]:
-    """Private names that a test sets, by an assignment or as a constant of `setattr`, `delattr` or `mock.patch`."""
+    """Private names that a test sets.
+
+    By an assignment; as a constant of `setattr`, `delattr` or `mock.patch`; as a constant beside the owner of the name,
+    which another function is given; as any
+    constant in a tuple or a list where a name that is set is none.
+    """
     found: list[str] = []
     if not re.search(r"[.'\"]_(?!_)", source):  # to parse takes long
         return found
+    constants: list[str] = []
+    computed = False
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store | ast.Del):
             own = isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
             found += [] if own else [node.attr]
+        elif isinstance(node, ast.Tuple | ast.List):
+            found += _beside_an_owner(node.elts)
+            constants += [str(each.value) for each in node.elts if isinstance(each, ast.Constant)]
         elif isinstance(node, ast.Call):
+            called = getattr(node.func, "attr", getattr(node.func, "id", ""))
             parts = {getattr(each, "attr", getattr(each, "id", "")).strip("_") for each in ast.walk(node.func)}
-            if parts.isdisjoint({"setattr", "delattr", "patch"}):
-                continue  # to write code out takes long
-            called = ast.unparse(node.func)
-            if called.rpartition(".")[2].strip("_") in ("setattr", "delattr") or "patch" in called.split("."):
-                names = (each.value for each in node.args[:2] if isinstance(each, ast.Constant))
-                found += [part for name in names if isinstance(name, str) for part in name.split(".")]
-                owners = (each for owner in node.args[:1] for each in ast.walk(owner))
-                found += [each.attr for each in owners if isinstance(each, ast.Attribute)]
-    return [name for name in found if name.startswith("_") and not name.startswith("__")]
+            if called not in ("getattr", "hasattr"):
+                found += _beside_an_owner(node.args)
+            if parts.isdisjoint({*_SETS, "patch"}):
+                continue
+            names = [each.value for each in node.args[:2] if isinstance(each, ast.Constant)]
+            found += [part for name in names if isinstance(name, str) for part in name.split(".")]
+            owners = (each for owner in node.args[:1] for each in ast.walk(owner))
+            found += [each.attr for each in owners if isinstance(each, ast.Attribute)]
+            computed |= called.strip("_") in _SETS and not names
+    return [name for name in (*found, *(constants if computed else ())) if _PRIVATE.fullmatch(name)]
+
+
+def _beside_an_owner(parts: list[ast.expr]) -> list[str]:
+    """Constants that follow the name of a module, a class or an object."""
+    pairs = pairwise(parts)
+    return [
+        str(name.value)
+        for owner, name in pairs
+        if isinstance(owner, ast.Name | ast.Attribute) and isinstance(name, ast.Constant)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -132,6 +165,9 @@ def privately_set(source: str) -> list[str]:
         "object.__setattr__(made, '_noise', 3)",
         "monkeypatch.setattr(module._Run, 'publish', print)",
         "module._BLOCK = 3",
+        "STEPS = {'drawn': (module.Run, '_BLOCK', 3)}",
+        "dying(Run, '_BLOCK', 3)",
+        "for name in ('_BLOCK', 'other'):\n    setattr(module, name, 3)",
     ],
 )
 def test_a_private_name_that_a_test_sets_is_seen(source: str) -> None:

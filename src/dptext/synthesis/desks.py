@@ -21,7 +21,7 @@ from dptext.types import Floats
 if TYPE_CHECKING:
     from multiprocessing.sharedctypes import Synchronized
 
-_LOOK_SECONDS: Final = 0.5  # after which the number of texts that the processes have written is looked at again
+LOOK_SECONDS: Final = 0.5  # after which the number of texts that the processes have written is looked at again
 Result = TypeVar("Result")
 
 
@@ -98,7 +98,7 @@ class Desks:
     def _result(self, running: Future[Result]) -> Result:
         """Wait for a result, and tell meanwhile how many texts all processes have written."""
         while True:
-            there = wait([running], _LOOK_SECONDS).done
+            there = wait([running], LOOK_SECONDS).done
             self._progress.to(self._count.value)
             if there:
                 return running.result()

@@ -181,8 +181,8 @@ def test_too_many_outputs_are_refused_without_a_word_of_the_text(
         messages.add(str(caught.value))
     assert len(messages) == 1  # the number of tokens does not show
     # exactly as many are allowed, and a public length keeps any text below it
-    assert word_by_word._MOST_OUTPUTS == 100**3
-    monkeypatch.setattr(word_by_word, "_MOST_OUTPUTS", 100**2)
+    assert word_by_word.MOST_OUTPUTS == 100**3
+    monkeypatch.setattr(word_by_word, "MOST_OUTPUTS", 100**2)
     few = fit(vectors, noise="tem", n_words=100)
     assert len(few.output_distribution(one("a b"))) == 100**2
     with pytest.raises(ConfigError):

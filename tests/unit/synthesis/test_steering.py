@@ -356,7 +356,7 @@ def test_a_label_of_which_too_few_different_texts_were_written_is_named(
 
 
 def test_what_several_processes_have_written_is_told_while_they_write(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(desks, "_LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(desks, "LOOK_SECONDS", 0.05)
     count, there, told = get_context("spawn").Value("q", 0), threading.Event(), list[tuple[int, int]]()
 
     def shift(label: int, seed: int) -> tuple[int, int]:

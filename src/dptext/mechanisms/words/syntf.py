@@ -37,7 +37,7 @@ from dptext.types import Floats, Integers, Singles
 
 TERMS_AT_ONCE = 4096  #: Terms drawn in a call, of whole documents
 ENTRIES_AT_ONCE = 1 << 21  #: Similarities in a block; bounds memory
-_MOST_OUTPUTS = 1_000_000
+MOST_OUTPUTS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,9 +165,9 @@ class SynTfMechanism(OnWords[SynTf]):
         differ by less than 2^-36 of themselves. ConfigError: there are more than a million outputs.
         """
         words, n_terms = self._vectors.words, self.spec.n_terms
-        if n_terms * math.log(len(words)) > math.log(_MOST_OUTPUTS) + 1e-9:
+        if n_terms * math.log(len(words)) > math.log(MOST_OUTPUTS) + 1e-9:
             raise ConfigError(
-                f"Expected at most {_MOST_OUTPUTS:,} possible outputs to enumerate, found n_words={len(words)} to the "
+                f"Expected at most {MOST_OUTPUTS:,} possible outputs to enumerate, found n_words={len(words)} to the "
                 f"power of n_terms={n_terms}: set fewer of them."
             )
         one = self._word_distribution(self._terms([record])[0])

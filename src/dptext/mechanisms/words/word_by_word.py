@@ -23,7 +23,7 @@ from dptext.text.tokens import detokenize
 from dptext.types import Floats, Integers
 
 TOKENS_AT_ONCE = 8192  #: Tokens of a block, of whole records: bounds memory
-_MOST_OUTPUTS = 1_000_000
+MOST_OUTPUTS = 1_000_000
 _SOME = 8192
 _CLEARLY = 1e-9
 
@@ -169,9 +169,9 @@ class WordChoiceMechanism(WordByWord[Spec_co]):
         [lines] = self._words.lines([record])
         indices = self._words.indices([lines])
         words = self._words.vectors.words
-        if len(indices) * math.log(len(words)) > math.log(_MOST_OUTPUTS) + 1e-9:
+        if len(indices) * math.log(len(words)) > math.log(MOST_OUTPUTS) + 1e-9:
             raise ConfigError(
-                f"Expected a record with at most {_MOST_OUTPUTS:,} possible outputs to enumerate, where a token has "
+                f"Expected a record with at most {MOST_OUTPUTS:,} possible outputs to enumerate, where a token has "
                 f"n_words={len(words)}: give a shorter record, or lower n_words or max_tokens."
             )
         # `between` holds the text before, between and after the words: every output has the lines of the input.
