@@ -18,7 +18,7 @@ from safetensors.numpy import load_file, save_file
 from dptext.errors import ConfigError
 from dptext.mechanisms.sentences.candidate_choice import CandidateMechanism
 from dptext.mechanisms.sentences.candidate_fit import Documents
-from dptext.mechanisms.sentences.candidates import Scores
+from dptext.mechanisms.sentences.document_candidates import Scores
 from dptext.privacy.guarantee import Unit
 from dptext.runs.models import load_model, save_model
 from dptext.sampling.randomness import secure, seeded

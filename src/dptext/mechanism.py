@@ -107,7 +107,7 @@ class Promise(Protocol):
 
     @property
     def kind(self) -> str:
-        """The name that `dptext mechanisms` lists."""
+        """The name that `--mechanism` takes."""
 
     @property
     def units(self) -> tuple[Unit, ...]:
@@ -118,13 +118,18 @@ class Promise(Protocol):
         """The inputs and outputs of the spec with these settings."""
 
     def events(self, unit: Unit) -> tuple[Event, ...]:
-        """The events of one release of one record, for this unit. Guarantees are derived from events; ledgers add them.
+        """The events of one release, of a record or of the corpus, for this unit.
+
+        Guarantees are derived from events; ledgers add them.
 
         IncomparableError: no events are known for this unit with these settings.
         """
 
     def guarantee(self, unit: Unit | None = None, delta: float = 0.0) -> Guarantee:
-        """The guarantee of one release of one record. The unit defaults to the smallest. Errors: see `events`."""
+        """The guarantee of one release, of a record or of the corpus.
+
+        The unit defaults to the smallest. Errors: see `events`.
+        """
 
     def calibrate(self, epsilon: float, *, unit: Unit | None = None, delta: float = 0.0) -> Self:
         """Return this spec with its noise set so that `guarantee(unit, delta)` has at most this epsilon."""

@@ -268,8 +268,8 @@ def _check_texts(spec: Spec, public: Path | None, private: Path | None, pool: Pa
             say(f"{spec.kind} learns from no text: --public is not read.")
     elif spec.traits.learns is Learns.PRIVATE and public is not None and private is None:
         raise ConfigError(  # its guarantee would count a training on private text that never happened
-            f"Expected --private FILE: {spec.kind} is trained on private text. For a model of public text alone take "
-            "--mechanism adept, which promises more."
+            f"Expected --private FILE: {spec.kind} is trained on private text. Mechanisms that learn from public text "
+            f"alone promise more: {kinds(lambda traits: traits.learns in (Learns.PUBLIC, Learns.EITHER))}."
         )
     elif public is None and (private is None or spec.traits.learns is Learns.PRIVATE):
         raise ConfigError(f"Expected --public FILE: {spec.kind} learns from public text.")

@@ -1,4 +1,4 @@
-"""Who writes: this process, or fresh ones, which have read no private text and have no private file open."""
+"""The processes that write: this one, or fresh ones, which read no private text and have no private file open."""
 
 from __future__ import annotations
 

@@ -112,7 +112,7 @@ class FromModel(HowSteered):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ModelTexts:
-    """What a model wrote.
+    """Texts that a model wrote.
 
     Attributes:
         texts: the texts of each label.

@@ -14,7 +14,7 @@ from dptext.synthesis.sums import Draws, Noise, PrivateSum
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class OnePass:
-    """What is public of a measurement: the blocks, who reads texts, the topics, the labels, the unit, and the noise."""
+    """The public settings of a measurement: the blocks, the readers, the topics, the labels, the unit and the noise."""
 
     layout: SumLayout
     reader: PublicReader

@@ -1,4 +1,4 @@
-"""What is public of a summary: the pool and everything that is fitted on it, and how it is stored."""
+"""The public parts of a summary: the pool, all that is fitted on it, and how they are stored."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _OF_TEXTS: Final = ("public", "examples", "drafts")
 
 @dataclass(frozen=True, slots=True, repr=False)
 class LeftOut:
-    """What stays of the texts that a summary without its pool leaves out.
+    """The number and the digest of the texts that a summary without its pool leaves out.
 
     Attributes:
         digests: sha256 of the pool's texts, and of the examples and drafts if there were any, by the names of `Public`.
@@ -72,7 +72,7 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Public:
-    """What is public of a summary besides its settings.
+    """The public parts of a summary besides its settings.
 
     Attributes:
         pool: the pool, with space and topics if these are measured.
@@ -103,7 +103,7 @@ class Public:
 
     @property
     def pool_named(self) -> str:
-        """How many texts the pool has, and the beginning of their digest, in words."""
+        """The number of texts of the pool, and the beginning of their digest, in words."""
         return f"{self.n_texts:,} different texts, sha256 {self.digests['public'][:12]}..."
 
     @property
@@ -170,7 +170,7 @@ class Public:
 
     @property
     def reader(self) -> PublicReader:
-        """What reads a text."""
+        """The readers of a text."""
         return PublicReader(self.pool.space, self.lexicon)
 
     @property

@@ -1,4 +1,4 @@
-"""What is read of a private corpus: for each record its label, its point, its marks and its author.
+"""Readings of a private corpus: for each record its label, its point, its marks and its author.
 
 Each is a public function of the record alone, so that one more record changes the reading of no other.
 """
@@ -41,7 +41,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class PublicReader:
-    """What reads a text: a space for its point, and a lexicon for its marks; None for what is not read."""
+    """The readers of a text: a space for its point, and a lexicon for its marks; None for what is not read."""
 
     space: PublicSpace | None = None
     lexicon: Lexicon | None = None

@@ -156,7 +156,7 @@ class CorpusSpec:
 
     @property
     def assumed(self) -> tuple[str, ...]:
-        """What the guarantee assumes about public things."""
+        """The assumptions of the guarantee about public things."""
         return self.assumptions
 
     @property
@@ -166,7 +166,7 @@ class CorpusSpec:
 
     @property
     def advice(self) -> str:
-        """What to say before a run with settings that measured worse than others; empty if there is nothing."""
+        """The advice before a run with settings that measured worse than others; empty if there is none."""
         return ""
 
     @property

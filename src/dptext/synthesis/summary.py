@@ -367,7 +367,7 @@ class FittedSummary(Frozen):
 
     @property
     def measures(self) -> Self:
-        """What is measured: this summary."""
+        """The summary that is measured: this one."""
         return self
 
     @property

@@ -1,4 +1,4 @@
-"""What steers a language model by words: noisy numbers, public drafts, and how the model spells each word.
+"""Steering of a language model by words: noisy numbers, public drafts, and how the model spells each word.
 
 All of it reads noisy numbers and public text alone.
 """
@@ -67,7 +67,7 @@ class HowSteered:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class WordTargets:
-    """What steers the model: noisy numbers and public text. It holds no open file, and can be sent to a process."""
+    """The data that steer a model: noisy numbers and public text. They can be sent to a process."""
 
     settings: HowSteered
     names: tuple[str, ...]
@@ -157,7 +157,7 @@ class Steered:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Spellings:
-    """How a model spells the words of a list within a text: after a space, in small letters or with a capital.
+    """The spellings of the words of a list within a text: after a space, in small letters or with a capital.
 
     `tokens` holds the tokens of all spellings one after the other. `starts` `(spellings,)` is where each begins, and
     `words` `(spellings,)` the word that it spells.

@@ -43,8 +43,8 @@ from dptext.errors import ConfigError, IncomparableError
 from dptext.mechanisms.sentences import candidate_choice
 from dptext.mechanisms.sentences import candidate_fit as fitting
 from dptext.mechanisms.sentences.candidate_fit import classifier_loss, fit_classifier, fit_likeness
-from dptext.mechanisms.sentences.candidates import CandidateSettings, LikenessScores, Utility
 from dptext.mechanisms.sentences.deep_candidate import DeepCandidate, DeepCandidateMechanism
+from dptext.mechanisms.sentences.document_candidates import CandidateSettings, LikenessScores, Utility
 from dptext.privacy.guarantee import Basis, Relation, Unit
 from dptext.runs.models import load_model, save_model
 from dptext.runs.specs import spec_from_settings

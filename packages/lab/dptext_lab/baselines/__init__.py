@@ -1,1 +1,1 @@
-"""What the papers are compared with: DP-Prompt, private prediction, private evolution, and words replaced."""
+"""Mechanisms to compare with the papers: DP-Prompt, private prediction, private evolution, and words replaced."""

@@ -1,4 +1,4 @@
-"""What commands that try other papers found, in one to three plain sentences, by the rules of `dptext.cli.answers`."""
+"""Answers of commands that try other papers, in one to three plain sentences, by the rules of `dptext.cli.answers`."""
 
 from __future__ import annotations
 

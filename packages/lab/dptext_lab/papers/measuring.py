@@ -1,4 +1,4 @@
-"""What the studies share: the bench they work on, references, and what releases kept of their originals."""
+"""Parts that the studies share: the bench, references, and what releases kept of their originals."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ class Fit(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """What a study works with: the public embedder of cosines and attackers, a seed, a fit, and a line on stderr."""
+    """The tools of a study: the public embedder of cosines and attackers, a seed, a fit, and a line on stderr."""
 
     embedder: Embedder
     seed: int

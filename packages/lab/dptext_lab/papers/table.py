@@ -43,7 +43,7 @@ class PaperRow:
 
 @dataclass(frozen=True, slots=True)
 class Paper:
-    """What a study of one paper found.
+    """The findings of a study of one paper.
 
     `source` cites the paper, `claim` is what it says, `instead` what dptext does. `answer` holds the first lines, the
     shortest answer first. `kept` and `leaks` are the columns whose numbers are compared with those of *public-only*:

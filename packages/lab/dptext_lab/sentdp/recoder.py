@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from dptext.embeddings.likeness import in_blocks
-from dptext.mechanisms.sentences.candidates import Arrays, shaped
+from dptext.mechanisms.sentences.document_candidates import Arrays, shaped
 from dptext.types import Floats, Integers
 from dptext_lab.nets.weights import weights_of
 

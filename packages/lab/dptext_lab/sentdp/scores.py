@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from dptext.embeddings.likeness import GRID
 from dptext.frozen import fill
 from dptext.kernels.processors import threads
-from dptext.mechanisms.sentences.candidates import Arrays, on_whole_steps, shaped
+from dptext.mechanisms.sentences.document_candidates import Arrays, on_whole_steps, shaped
 from dptext.types import Floats, Singles
 from dptext_lab.sentdp.depth import ProjectedCandidates, Statistic
 from dptext_lab.sentdp.recoder import Recoder, read_recoder

@@ -19,7 +19,7 @@ from dptext.types import Integers
 
 if TYPE_CHECKING:
     from dptext.mechanisms.sentences.candidate_fit import FitScores
-    from dptext.mechanisms.sentences.candidates import Arrays, Scores
+    from dptext.mechanisms.sentences.document_candidates import Arrays, Scores
     from dptext_lab.sentdp import fit, scores
 else:
     fit = Lazy("dptext_lab.sentdp.fit")

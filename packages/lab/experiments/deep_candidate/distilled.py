@@ -15,8 +15,8 @@ import numpy as np
 from grid import ALL, CLASSIFIER, SEED, VECTORS, Trial, choices, drawn, read_corpus
 
 from dptext.embeddings.encoders import PublicVectors
-from dptext.mechanisms.sentences.candidates import Utility
 from dptext.mechanisms.sentences.deep_candidate import DeepCandidate
+from dptext.mechanisms.sentences.document_candidates import Utility
 
 UTILITIES: tuple[Utility, ...] = ("similarity", "whitened", "mixed")
 

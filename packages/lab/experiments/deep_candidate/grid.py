@@ -34,8 +34,8 @@ from dptext.embeddings.likeness import mean_by_document
 from dptext.mechanisms.candidates.candidates import Candidates
 from dptext.mechanisms.candidates.label_only import LabelOnly
 from dptext.mechanisms.sentences.candidate_choice import CandidateMechanism
-from dptext.mechanisms.sentences.candidates import Utility
 from dptext.mechanisms.sentences.deep_candidate import DeepCandidate
+from dptext.mechanisms.sentences.document_candidates import Utility
 from dptext.mechanisms.sentences.truncation import Truncation
 from dptext.mechanisms.words.word_metric import WordMetric
 from dptext.sampling.randomness import secure

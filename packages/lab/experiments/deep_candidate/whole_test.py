@@ -23,8 +23,8 @@ from grid import SEED, drawn, read_corpus
 from dptext.cli.app import app
 from dptext.embeddings.sentence_encoder import SentenceEncoder
 from dptext.mechanisms.sentences import candidate_choice
-from dptext.mechanisms.sentences.candidates import FittedCandidates
 from dptext.mechanisms.sentences.deep_candidate import DeepCandidate
+from dptext.mechanisms.sentences.document_candidates import FittedCandidates
 from dptext.runs.models import save_model
 from dptext.sampling.exponential import Exponential
 

@@ -38,8 +38,8 @@ from dptext.embeddings.likeness import GRID
 from dptext.embeddings.vector_files import load_glove
 from dptext.errors import ConfigError
 from dptext.mechanisms.sentences.candidate_fit import Documents, expected_gain
-from dptext.mechanisms.sentences.candidates import CandidateSettings
 from dptext.mechanisms.sentences.deep_candidate import DeepCandidate
+from dptext.mechanisms.sentences.document_candidates import CandidateSettings
 from dptext.privacy.events import ExponentialEvent, PureEvent
 from dptext.privacy.guarantee import Basis, Relation, Unit
 from dptext.sampling.randomness import secure

@@ -1,4 +1,4 @@
-"""What attacks on an attribute, or on membership, ask of their options, make ready, and show."""
+"""Options, preparation and output that attacks on an attribute and on membership share."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -30,12 +30,12 @@ from dptext.text.tokens import SENTENCE_COUNT, sentences
 from dptext.types import Floats, Integers
 
 if TYPE_CHECKING:
-    from dptext.mechanisms.sentences import candidate_fit, candidates
+    from dptext.mechanisms.sentences import candidate_fit, document_candidates
     from dptext.mechanisms.sentences.candidate_fit import FitScores
-    from dptext.mechanisms.sentences.candidates import Arrays, CandidateSettings, FittedCandidates, Scores
+    from dptext.mechanisms.sentences.document_candidates import Arrays, CandidateSettings, FittedCandidates, Scores
 else:
     candidate_fit = Lazy("dptext.mechanisms.sentences.candidate_fit")
-    candidates = Lazy("dptext.mechanisms.sentences.candidates")
+    document_candidates = Lazy("dptext.mechanisms.sentences.document_candidates")
 
 _DOCUMENTS_AT_ONCE = 32
 
@@ -165,11 +165,11 @@ class CandidateSpec:
         )
 
     def _loaded(self, folder: Path) -> "FittedCandidates":
-        return candidates.load_candidates(self._settings, folder, self._read_scores)
+        return document_candidates.load_candidates(self._settings, folder, self._read_scores)
 
     @property
     def _settings(self) -> "CandidateSettings":
-        return settings_for(candidates.CandidateSettings, self)
+        return settings_for(document_candidates.CandidateSettings, self)
 
 
 class CandidateMechanism(OnModel[CandidateSpec]):

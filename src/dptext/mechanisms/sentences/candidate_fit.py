@@ -13,7 +13,7 @@ from dptext.embeddings.embedder import Embedder
 from dptext.embeddings.encoders import Encoder
 from dptext.embeddings.likeness import GRID, Evidence, centred, mean_by_document, whitened
 from dptext.errors import ConfigError
-from dptext.mechanisms.sentences.candidates import (
+from dptext.mechanisms.sentences.document_candidates import (
     CandidateSettings,
     FittedCandidates,
     LikenessScores,

@@ -22,12 +22,12 @@ from dptext.text.records import Record
 from dptext.types import Integers
 
 if TYPE_CHECKING:
-    from dptext.mechanisms.sentences import candidate_fit, candidates
+    from dptext.mechanisms.sentences import candidate_fit, document_candidates
     from dptext.mechanisms.sentences.candidate_fit import FitScores
-    from dptext.mechanisms.sentences.candidates import Arrays, Scores
+    from dptext.mechanisms.sentences.document_candidates import Arrays, Scores
 else:
     candidate_fit = Lazy("dptext.mechanisms.sentences.candidate_fit")
-    candidates = Lazy("dptext.mechanisms.sentences.candidates")
+    document_candidates = Lazy("dptext.mechanisms.sentences.document_candidates")
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +138,7 @@ class DeepCandidate(CandidateSpec):
         return partial(candidate_fit.fit_likeness, utility=self.utility, epsilon=self.epsilon)
 
     def _read_scores(self, found: "Arrays", dim: int, classes: Integers) -> "Scores":
-        return candidates.read_likeness(found, dim, classes, utility=self.utility, labels=self.labels)
+        return document_candidates.read_likeness(found, dim, classes, utility=self.utility, labels=self.labels)
 
     @classmethod
     def tiny(cls) -> tuple[Self, ...]:
