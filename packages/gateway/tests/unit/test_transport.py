@@ -69,15 +69,15 @@ def kind(answer: httpx.Response) -> str:
 
 
 def test_who_has_no_key_holds_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """200 connections that say nothing and 98 bodies that never end, where 100 connections are held at once."""
-    monkeypatch.setattr(guarding, "QUIET_SECONDS", 0.3)
-    with reached(tmp_path, connections=100) as (gateway, url), ExitStack() as held:
-        for _ in range(200):
+    """80 connections that say nothing and 38 bodies that never end, where 40 connections are held at once."""
+    monkeypatch.setattr(guarding, "QUIET_SECONDS", 0.2)
+    with reached(tmp_path, connections=40) as (gateway, url), ExitStack() as held:
+        for _ in range(80):
             held.enter_context(opened(url))
         wrong = gateway.key[:-1] + ("a" if gateway.key[-1] != "a" else "b")
         slow = [
             held.enter_context(opened(url, head(key, path, length) + b"5\r\nsecre"))
-            for i in range(49)
+            for i in range(19)
             for key, path in ((None, RELEASE), (wrong, "/v1/jobs?model=labels&label_field=label"))
             for length in ("Content-Length: 1000" if i % 2 else "Transfer-Encoding: chunked",)
         ]
@@ -440,8 +440,8 @@ def test_a_refusal_is_read_by_who_still_sends(
 
 
 def test_a_refused_body_is_not_read_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(guarding, "LINGER_SECONDS", 0.3)
-    monkeypatch.setattr(guarding, "QUIET_SECONDS", 0.2)
+    monkeypatch.setattr(guarding, "LINGER_SECONDS", 0.1)
+    monkeypatch.setattr(guarding, "QUIET_SECONDS", 0.1)
     with reached(tmp_path) as (_, url), opened(url, head(None, JOB, "Content-Length: 100000000")) as endless:
         end = time.monotonic() + PATIENT
         with suppress(ConnectionResetError, BrokenPipeError):
@@ -459,7 +459,7 @@ def test_no_trace_of_bytes_that_are_no_chunks_or_of_a_stop(tmp_path: Path, monke
     monkeypatch.setattr("gateways.server", lambda app: running.append(real(app)) or running[-1])
     with served(tmp_path) as gateway, logged() as lines, ExitStack() as held:
         with live(gateway.client.app) as url:
-            running[0].config.timeout_graceful_shutdown = 0.2
+            running[0].config.timeout_graceful_shutdown = 0.05
             with opened(url, head(None, JOB, "Transfer-Encoding: chunked")) as odd:
                 assert odd.recv(100).startswith(b"HTTP/1.1 401")
                 odd.sendall(b"no chunk\r\n\r\n")
