@@ -171,6 +171,7 @@ def test_as_an_attacker_of_two_sets(folder: Path) -> None:
     assert ((scores > 0) == TRUE).mean() > 0.9
 
 
+@pytest.mark.slow  # the attacker of two sets stays
 def test_in_the_trait_attack(folder: Path) -> None:
     first, second = ([Record(str(i), text) for i, text in enumerate(texts_of(side, 90))] for side in (0, 1))
     split = split_sets(first, second, training=50, attacked=30, seed=0)

@@ -55,6 +55,7 @@ def drawn(squared: float, *, size: int = 150, dim: int = 3, seed: int = 0) -> tu
     return first, second
 
 
+@pytest.mark.slow  # test_without_the_null_an_interval_misses_zero stays
 def test_sets_of_one_distribution_may_have_epsilon_zero() -> None:
     found = measure_vectors(*drawn(0.0), settings=QUICK)
     assert found.epsilon.low == 0 <= found.epsilon.value < found.epsilon.high

@@ -113,6 +113,7 @@ def test_the_whole_replay() -> None:
     assert [round(share[dim, TIGHT], 6) for dim in (160, 192, 224)] == [3.95, 92.24, 100]
 
 
+@pytest.mark.slow  # test_all_pairs_of_few_vectors clips in each norm
 def test_after_l1_clipping_no_pair_violates() -> None:
     assert all(row.share.value == 0 and not row.claim.refuted for row in replay(range(1, 25), clipped=Norm.L1))
     for dim in (1, 3, 64, 300):
