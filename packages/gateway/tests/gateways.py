@@ -149,7 +149,7 @@ def application(settings: Settings) -> Iterator[FastAPI]:
     if _FREE:
         app, behind = _FREE.pop()
     else:
-        with mock.patch.object(building, "Gateway", lambda _: behind):
+        with mock.patch.object(building, "Gateway", return_value=behind):
             app = create_app(settings)
     behind.gate = app.state.gate = gate
     app.middleware_stack = None  # it remembers what was asked before

@@ -108,7 +108,8 @@ def test_a_file_that_cannot_be_written(rows, tmp_path) -> None:
 def test_importing_the_module_does_not_import_matplotlib(tmp_path: Path) -> None:
     """In a process that is forked from one that has imported much, and this library in no other way."""
     script = tmp_path / "imports.py"
-    script.write_text("import sys, dptext_lab.figures, dptext_lab.cli.sensitivity; sys.exit('matplotlib' in sys.modules)")
+    code = "import sys, dptext_lab.figures, dptext_lab.cli.sensitivity; sys.exit('matplotlib' in sys.modules)"
+    script.write_text(code, "utf-8")
     assert dptext(script=script).returncode == 0
 
 

@@ -135,7 +135,7 @@ def serve(*arguments: object) -> tuple[int, str]:
     error = done.exception
     assert isinstance(error, DPTextError), (error, done.output)
     if error.__context__:
-        with warnings.catch_warnings(action="ignore", category=ResourceWarning):  # Python closes no socket of port 80000
+        with warnings.catch_warnings(action="ignore", category=ResourceWarning):  # the socket of port 80000
             traceback.clear_frames(error.__context__.__traceback__)
     return exit_code(error), f"{done.output}{error}"
 

@@ -111,7 +111,7 @@ def test_headers_have_a_deadline_and_a_key_has_time(tmp_path: Path, monkeypatch:
 @pytest.mark.parametrize("path", [RELEASE, "/v1/jobs?model=labels&label_field=label"])
 def test_a_whole_body_has_one_deadline(tmp_path: Path, path: str) -> None:
     """A client that sends a byte now and then, each in time, is let go; nothing of it is logged or kept."""
-    with reached(tmp_path, seconds=0.2, upload_seconds=0.2) as (gateway, url), logged() as lines:
+    with reached(tmp_path, seconds=0.1, upload_seconds=0.1) as (gateway, url), logged() as lines:
         with opened(url, head(gateway.key, path, "Content-Length: 100000")) as slow:
             slow.settimeout(0.05)
             end, found = time.monotonic() + PATIENT, b""
@@ -147,6 +147,7 @@ def test_requests_in_flight_of_one_key(tmp_path: Path) -> None:
                 assert time.monotonic() < end
 
 
+@pytest.mark.slow_cases("settings2", why="the rate stays for files, and too large a body")
 @pytest.mark.parametrize(
     ("settings", "path", "wanted"),
     [
@@ -184,6 +185,7 @@ def test_a_body_has_one_length(tmp_path: Path, path: str) -> None:
     assert gateway.charges() == []
 
 
+@pytest.mark.slow_cases("Authorization", "Content-Type", why="one header stays")
 @pytest.mark.parametrize("name", ["Idempotency-Key", "Authorization", "Content-Type"])
 def test_a_header_is_there_once(tmp_path: Path, name: str) -> None:
     """Of two one would be counted, and the other done."""
@@ -385,6 +387,7 @@ def test_no_other_telemetry_than_its_own(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr("opentelemetry.metrics.get_meter_provider", lambda: told.metrics)
     monkeypatch.setattr("opentelemetry._logs.get_logger_provider", lambda: told.logs)
     monkeypatch.setattr("dptext_gateway.work.privatize", fails)
+    monkeypatch.setattr("gateways._FREE", [])  # an application of its own, made in the sight of these
     with served(tmp_path) as gateway:
         assert gateway.privatize(FEW["records"]).status_code == 503
     assert told.mock_calls == []

@@ -125,7 +125,6 @@ def wanted_of(how: Decoding) -> list[list[int]]:
 
 
 @pytest.mark.slow_cases("greedy", why="the constrained decoder stays, which computes the same gates")
-@pytest.mark.slow_cases("cell and output", "forget and cell", why="one planted order stays")
 @pytest.mark.parametrize("order", GATES.values(), ids=GATES)
 @pytest.mark.parametrize("how", [GREEDY, CONSTRAINED], ids=["greedy", "constrained"])
 def test_another_order_of_the_gates_would_be_noticed(order: tuple[int, ...], how: Decoding) -> None:
