@@ -595,6 +595,7 @@ def test_what_another_gateway_began_stays_its_own(fresh: Served) -> None:
         assert (row.spool, list((fresh.folder / "spool").glob("*-*"))) == ("elsewhere", [])
 
 
+@pytest.mark.slow_cases("parquet", why="jsonl stays: records are counted behind the formats")
 @pytest.mark.parametrize("format", ["jsonl", "parquet"])
 def test_records_of_a_job_have_a_limit(tmp_path: Path, format: str) -> None:
     rows = 3_000

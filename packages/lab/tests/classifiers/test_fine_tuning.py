@@ -106,6 +106,7 @@ def test_it_learns_in_silence_and_without_a_network(folder: Path, no_network: No
     assert repr(found) == "FineTuned(2 labels)"
 
 
+@pytest.mark.slow  # test_intent_classifier.py seeds torch in the same way
 def test_a_seed_repeats_whatever_was_drawn_before(folder: Path) -> None:
     def tuned(seed: int) -> FineTuned:
         return fine_tune(TRAINING[::4], LABELS[::4], schedule=QUICK, seed=seed, name=str(folder))
