@@ -71,7 +71,7 @@ def test_the_loss_falls_and_progress_says_so() -> None:
     assert not model.training
 
 
-LONG = {"epochs": 14, "patience": 14, "learning_rate": 3e-2, "word_dropout": 0.5}
+LONG = {"epochs": 20, "patience": 20, "learning_rate": 3e-2, "word_dropout": 0.5}
 
 
 @pytest.fixture(scope="module")
