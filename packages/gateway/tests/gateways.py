@@ -22,6 +22,7 @@ from fastapi.testclient import TestClient
 
 import dptext as dp
 from dptext.ledger.books import Ledger
+from dptext_gateway import app as building
 from dptext_gateway import clock, metrics, worker
 from dptext_gateway.app import Gateway, create_app
 from dptext_gateway.server import server
@@ -124,14 +125,45 @@ def prepare(folder: Path, location: str, epsilon: float = 50.0, **settings: Any)
     return Settings(models, location, folder / "spool", folder / "gateway.key", **settings), ledger
 
 
+class Behind:
+    """Stands before the gate of an application, which may get another gate."""
+
+    def __init__(self) -> None:
+        self.gate: Gateway | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.gate, name)
+
+
+#: Applications that nobody uses: to build the routes takes as long as all else of a gateway.
+_FREE: list[tuple[FastAPI, Behind]] = []
+
+
+@contextmanager
+def application(settings: Settings) -> Iterator[FastAPI]:
+    """The application of `create_app` with a gate of its own; its routes may have been those of an earlier gate."""
+    if settings.origins:  # which decide what is built
+        yield create_app(settings)
+        return
+    gate, behind = Gateway(settings), Behind()
+    if _FREE:
+        app, behind = _FREE.pop()
+    else:
+        with mock.patch.object(building, "Gateway", return_value=behind):
+            app = create_app(settings)
+    behind.gate = app.state.gate = gate
+    app.middleware_stack = None  # it remembers what was asked before
+    yield app
+    _FREE.append((app, behind))
+
+
 @contextmanager
 def served(folder: Path, location: str | None = None, **settings: Any) -> Iterator[Served]:
     """A gateway within this process."""
     wanted, ledger = prepare(folder, location or str(folder / "books.db"), **settings)
-    app = create_app(wanted)
     # Jobs that wait are looked for soon, and what has expired is deleted from the start on.
     soon = mock.patch.object(worker, "PAUSE_SECONDS", 0.05), mock.patch.object(clock, "YOUNG_SECONDS", 0.0)
-    with soon[0], soon[1], TestClient(app, raise_server_exceptions=False) as client:
+    with soon[0], soon[1], application(wanted) as app, TestClient(app, raise_server_exceptions=False) as client:
         yield Served(folder, client, app.state.gate, ledger)
     ledger.close()
 

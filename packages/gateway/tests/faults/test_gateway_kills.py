@@ -165,11 +165,11 @@ def released_under_kills(gateway: Killed, kills: int, kill: Callable[[], None]) 
 
 
 @pytest.mark.slow_cases("postgresql", why="SQLite is killed in the same way; tests/unit/ledger has PostgreSQL")
-@pytest.mark.parametrize("kills", [2, pytest.param(50, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kills", [1, pytest.param(50, marks=pytest.mark.slow)])
 def test_kills_in_the_middle_of_releases(gateway: Killed, kills: int) -> None:
     """Each answer that is seen under a key is the same, however often it is asked for, and is charged once."""
     released_under_kills(gateway, kills, gateway.kill)
-    if kills >= 50:  # of two, none may hit
+    if kills >= 50:  # one may not hit
         assert gateway.between >= kills / 10, gateway.between  # it was killed between a charge and its settlement
 
 

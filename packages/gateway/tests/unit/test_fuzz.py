@@ -35,7 +35,8 @@ def require_fine(answer, named: str = "") -> None:
     assert "Traceback" not in answer.text
 
 
-@pytest.mark.parametrize("n", [1, pytest.param(120, marks=pytest.mark.slow)])
+@pytest.mark.slow  # requests by hand stay, and test_the_description_says_who_may_what_goes_in_and_how_it_ends
+@pytest.mark.parametrize("n", [1, 120])
 def test_requests_of_the_schema(gateway: Served, n: int) -> None:
     schema = schemathesis.openapi.from_dict(gateway.client.get("/openapi.json").json())
     sent = 0
@@ -136,9 +137,9 @@ def by_hand(key: str) -> Iterator[tuple[str, str, dict, bytes]]:
         )
 
 
-@pytest.mark.parametrize("step", [4, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("step", [16, pytest.param(1, marks=pytest.mark.slow)])
 def test_requests_by_hand(gateway: Served, monkeypatch: pytest.MonkeyPatch, step: int) -> None:
-    """Each request; or each fourth, those that may draw, and those with the canary in their path."""
+    """Each request; or each sixteenth, those that may draw, and those with the canary in their path."""
     sent, spans = 0, traced(monkeypatch)
     with logged() as lines:
         for i, (method, path, headers, body) in enumerate(by_hand(gateway.key)):
@@ -183,7 +184,7 @@ def test_requests_by_hand(gateway: Served, monkeypatch: pytest.MonkeyPatch, step
 
 def test_random_bytes_as_files(gateway: Served) -> None:
     rng = random.Random(4)
-    for i in range(15):
+    for i in range(6):
         kind = ("jsonl", "csv", "parquet")[i % 3]
         data = rng.randbytes(rng.randrange(0, 3_000)) + CANARY.encode()
         answer = gateway.job(data, f"random-file-{i}", format=kind)

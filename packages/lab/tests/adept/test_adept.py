@@ -66,7 +66,7 @@ def spec(noise: str = "codebook", **changes) -> Adept:
 @pytest.fixture(scope="module")
 def fitted() -> dict[str, AdeptNoise | AdeptCodebook]:
     """One network under each noise: only the training would differ between them."""
-    trained = spec(epochs=80, patience=80).fit(public=PUBLIC, seed=0)
+    trained = spec(epochs=40, patience=40).fit(public=PUBLIC, seed=0)
     found: dict[str, AdeptNoise | AdeptCodebook] = {n: AdeptNoise(spec(n), trained.model) for n in CLASSES}
     return {**found, "codebook": AdeptCodebook(spec(), trained.model, trained.codebook, trained.choice)}
 
@@ -250,7 +250,7 @@ def test_progress_is_reported() -> None:
     assert [(p.done, p.total) for p in seen] == [(1, 3), (2, 3), (3, 3)]
 
 
-@pytest.mark.slow_cases("l2_laplace", "laplace_l1", "laplace_l2", why="the Gaussian, PrivUnit and the codebook stay")
+@pytest.mark.slow_cases("l2_laplace", "laplace_l1", "laplace_l2", "gaussian", why="PrivUnit and the codebook stay")
 @pytest.mark.parametrize("noise", NOISES)
 def test_a_seed_repeats_the_fit(noise: str) -> None:
     one, same, other = (spec(noise).fit(public=PUBLIC, seed=seed).digests for seed in (1, 1, 2))
@@ -336,7 +336,9 @@ def test_a_release_has_a_public_label_and_public_words(fitted, noise: str) -> No
     assert repr(mechanism).startswith(f"{type(mechanism).__name__}(Adept(epsilon=2.0")
 
 
-@pytest.mark.slow_cases("l2_laplace", "laplace_l1", why="laplace_l2 stays")
+@pytest.mark.slow_cases(
+    *("l2_laplace", "laplace_l1", "laplace_l2", "privunit"), why="Gaussian noise and the codebook stay"
+)
 @pytest.mark.parametrize("noise", NOISES)
 def test_missing_and_unknown_labels_and_words_are_told_apart_by_nothing(fitted, noise: str) -> None:
     mechanism = fitted[noise]
@@ -353,7 +355,8 @@ def test_missing_and_unknown_labels_and_words_are_told_apart_by_nothing(fitted, 
 
 
 @pytest.mark.slow_cases(
-    "l2_laplace", "laplace_l1", "laplace_l2", "privunit", why="Gaussian noise and the codebook stay"
+    *("l2_laplace", "laplace_l1", "laplace_l2", "privunit", "gaussian"),
+    why="the codebook stays, and Laplace noise in test_published_adept.py",
 )
 @pytest.mark.parametrize("noise", NOISES)
 def test_seeded_releases_do_not_depend_on_the_batches_and_secure_ones_differ(fitted, noise: str) -> None:

@@ -94,6 +94,7 @@ def test_contract_of_the_statements():
     assert check_mechanism(mechanism, checks=["settings", "statements"])
 
 
+@pytest.mark.slow  # test_adept_statistics.py holds the noise to its scale
 def test_the_release_is_audited(fitted):
     claim = replace(TINY.guarantee(), reveals=())
     latents = fitted.latent(RECORDS)
@@ -289,7 +290,7 @@ def test_no_record_counts_for_more_than_the_clip_norm(model):
     inputs, targets = texts(40, seed=5)
     for clip_norm in (0.01, 0.3):
         with_all = summed(model, inputs, targets, clip_norm)
-        for i in range(0, 40, 4):
+        for i in range(0, 40, 10):
             alone = summed(model, inputs[i : i + 1], targets[i : i + 1], clip_norm)
             assert np.linalg.norm(alone) <= clip_norm * (1 + 1e-5)
             without = summed(model, np.delete(inputs, i, 0), np.delete(targets, i, 0), clip_norm)

@@ -208,6 +208,7 @@ def gain_of(book: TextCodebook, model: AnnotatedModel, public: Sequence[Record],
     return total / len(public) / 4096
 
 
+@pytest.mark.slow_cases("0.5", "4.0", why="an epsilon between and a large one stay")
 @pytest.mark.parametrize("epsilon", [0.5, 2.0, 4.0, 12.0])
 def test_the_choice_gains_more_than_any_top_k(model: AnnotatedModel, book: TextCodebook, epsilon: float) -> None:
     found = best_choice(book, model, PUBLIC, epsilon=epsilon, label_weight=1.0, seed=0)

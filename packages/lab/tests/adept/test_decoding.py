@@ -84,7 +84,7 @@ def naive(model: AutoEncoder, tokens: Tokens, latent: np.ndarray, how: Decoding)
 
 
 @pytest.mark.slow_cases(
-    "True-greedy", "False-constrained", why="each way of decoding stays once, with labels or without"
+    *("True-greedy", "False-greedy", "False-constrained"), why="test_all_rows_of_a_fixed_length_at_once is greedy"
 )
 @pytest.mark.parametrize("how", [GREEDY, CONSTRAINED], ids=["greedy", "constrained"])
 @pytest.mark.parametrize("labelled", [True, False])
@@ -151,6 +151,7 @@ def test_every_part_of_the_network_counts(part: str) -> None:
     assert written(model, tokens, at, GREEDY) != written(wrong, tokens, at, GREEDY)
 
 
+@pytest.mark.slow_cases("1", why="blocks of 7 stay")
 @pytest.mark.parametrize("rows", [1, 7, 60, 512])
 def test_blocks_do_not_change_what_is_written(rows: int) -> None:
     tokens = TOKENS[True]
@@ -246,6 +247,7 @@ def test_drawn_tokens_repeat_with_their_seed_and_leave_the_global_stream_alone()
     assert written(model, tokens, at, Decoding(temperature=1e-6)) == written(model, tokens, at, CONSTRAINED)
 
 
+@pytest.mark.slow  # tokens that are drawn at a low temperature, and those of any block, stay below and above
 def test_drawn_tokens_have_the_probabilities_of_the_network() -> None:
     tokens = TOKENS[True]
     model, n = network(tokens, scale=1.5), 6000

@@ -252,6 +252,7 @@ def claimed(event: Event) -> dptext.Guarantee:
     return accounting.guarantee([event], getattr(event, "delta", 0.0), unit=Unit.DOCUMENT, basis=Basis.CLAIMED)
 
 
+@pytest.mark.slow  # Gaussian noise stays, and the variance that the noise is named after
 def test_the_claim_for_laplace_noise_is_refuted(fitted: PublishedAdeptMechanism) -> None:
     noise = fitted.spec.vector_noise
     claim = claimed(noise.claimed)
@@ -308,6 +309,7 @@ def test_the_sound_noises_survive_at_the_same_latents(fitted: PublishedAdeptMech
         assert report.refutes(replace(claim, epsilon=2.0 * 2 / 3))
 
 
+@pytest.mark.slow  # a planted fault; the audit of the claim for Gaussian noise stays
 def test_a_mechanism_with_less_noise_than_it_declares_is_refuted(
     fitted: PublishedAdeptMechanism, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -232,6 +232,7 @@ def test_noise_has_no_gradient_of_its_own() -> None:
     assert noisy(latents, None) is latents
 
 
+@pytest.mark.slow  # test_the_decoder_is_trained_on_the_noisy_latents stays
 def test_training_with_noise_makes_the_decoder_robust_to_it(learnt: AutoEncoder) -> None:
     """Denoising: under noise, the decoder that was trained with it writes better than the one trained without."""
 

@@ -80,6 +80,7 @@ def divergence(one: dict[tuple[int, int], float], other: dict[tuple[int, int], f
     return float(logsumexp(alpha * p + (1 - alpha) * q)) / (alpha - 1)
 
 
+@pytest.mark.slow_cases("add_or_remove_one-2.0", why="the other relation stays")
 @pytest.mark.parametrize(("relation", "planted_factor"), [("add_or_remove_one", 2.0), ("replace_one", 4.0)])
 def test_two_tokens_of_fifty_options_enumerated(fitted: FittedPrediction, relation: str, planted_factor: float) -> None:
     """No unit moves all that a group can write by more than what the tokens cost; a larger reach does."""

@@ -106,6 +106,7 @@ def test_it_learns_in_silence_and_without_a_network(folder: Path, no_network: No
     assert repr(found) == "FineTuned(2 labels)"
 
 
+@pytest.mark.slow  # test_intent_classifier.py seeds torch in the same way
 def test_a_seed_repeats_whatever_was_drawn_before(folder: Path) -> None:
     def tuned(seed: int) -> FineTuned:
         return fine_tune(TRAINING[::4], LABELS[::4], schedule=QUICK, seed=seed, name=str(folder))
@@ -171,6 +172,7 @@ def test_as_an_attacker_of_two_sets(folder: Path) -> None:
     assert ((scores > 0) == TRUE).mean() > 0.9
 
 
+@pytest.mark.slow  # the attacker of two sets stays
 def test_in_the_trait_attack(folder: Path) -> None:
     first, second = ([Record(str(i), text) for i, text in enumerate(texts_of(side, 90))] for side in (0, 1))
     split = split_sets(first, second, training=50, attacked=30, seed=0)

@@ -13,9 +13,12 @@ import pytest
 
 from commands import dptext
 from compared import CANARY, as_toml, experiment, plant, replacement, words, write_texts
+from dptext.cli.grouped import spread
 from dptext.errors import ConfigError
 from dptext.text.packed_rows import load_pyarrow
-from dptext_lab.cli.compare import lacking
+from dptext_lab.cli.compare import compare, lacking
+from dptext_lab.compare.cell_run import Outcome
+from dptext_lab.compare.cells import Measurement
 from dptext_lab.compare.experiment import parse_experiment
 from dptext_lab.compare.folder import ExperimentFolder, read_cell
 from dptext_lab.compare.runner import Options, run_experiment
@@ -249,7 +252,8 @@ def test_a_corpus_is_never_written_over(texts: Path, vectors: Path, tmp_path: Pa
 
 
 def test_a_cell_that_was_edited_is_made_again(texts: Path, vectors: Path, tmp_path: Path) -> None:
-    data, out = parse_experiment(experiment(texts, vectors)), tmp_path / "out"
+    given, out, toml = experiment(texts, vectors), tmp_path / "out", tmp_path / "e.toml"
+    data = parse_experiment(given)
     assert run_experiment(data, ExperimentFolder(out), Options(workers=1), command="").run_now == 4
     table = (out / "table.json").read_text("utf-8")
     cell = min((out / "cells").iterdir())
@@ -267,15 +271,22 @@ def test_a_cell_that_was_edited_is_made_again(texts: Path, vectors: Path, tmp_pa
     assert {row["signature"] for row in json.loads(table)} == {
         row["signature"] for row in json.loads((out / "table.json").read_text("utf-8"))
     }
+    # The command ends with 1 if a finished cell says that its guarantee was refuted.
+    cell.write_text(json.dumps({**whole, "refuted": ["distinguish"]}), "utf-8")
+    toml.write_text(as_toml(given), "utf-8")
+    assert spread(compare)(experiment=toml, out=out, workers=1) == 1
 
 
+def test_audits_that_refute_are_named() -> None:
+    found = (Measurement("distinguish.refuted", 1.0), Measurement("authorship.refuted", 0.0))
+    assert Outcome(found, None, None, ()).refuted == ["distinguish"]
+
+
+@pytest.mark.slow  # a finished cell that is refuted ends the command with 1, above
 @pytest.mark.usefixtures("faults")
 def test_a_claim_that_an_audit_refutes_ends_the_command_with_1(
     texts: Path, vectors: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from dptext.cli.grouped import spread
-    from dptext_lab.cli.compare import compare
-
     lies = words(vectors, name="lies", set={"epsilon": 0.0625})
     data = experiment(texts, vectors, mechanisms=[lies], audits=["distinguish"])
     data["settings"]["distinguish"] = {"trials": 200}

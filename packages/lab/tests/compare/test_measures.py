@@ -1,13 +1,18 @@
 """Single cells in this process: what is measured where, and what a seeded experiment is worth."""
 
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+import dptext as dp
 from compared import experiment, words, write_texts
+from dptext.audits import Pair
 from dptext.errors import ConfigError
-from dptext_lab.compare import cells
+from dptext_lab.compare import cells, measure
 from dptext_lab.compare.cell_run import Outcome, run_cell
 from dptext_lab.compare.cells import Lens, SharedFits
 from dptext_lab.compare.corpora import load_corpus
@@ -103,3 +108,14 @@ def test_samples_are_made_of_public_texts_that_no_mechanism_has_seen(
 def test_a_corpus_without_anything_to_measure_is_an_error(texts: Path, vectors: Path) -> None:
     with pytest.raises(ConfigError, match="something to measure"):
         outcome(texts, vectors, "original", corpus={}, utilities=["classification"])
+
+
+def test_a_claim_is_refuted_where_an_audit_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    red, green = (dp.Record("0", "a text", label) for label in ("red", "green"))
+    mechanism = dp.fit(dp.LabelOnly(epsilon=8.0, labels=("red", "green")), [red, replace(green, id="1")])
+    experiment = SimpleNamespace(settings=SimpleNamespace(distinguish=SimpleNamespace(trials=200)))
+    monkeypatch.setattr(measure, "distinguish", partial(measure.distinguish, pairs=[Pair(red, green)]))
+    stated = mechanism.spec.guarantee()
+    for claim, refuted in ((stated, 0.0), (replace(stated, epsilon=0.1), 1.0)):
+        found = measure._distinguished(SimpleNamespace(mechanism=mechanism, guarantee=claim), experiment)
+        assert {each.metric: each.value for each in found}["distinguish.refuted"] == refuted

@@ -107,6 +107,7 @@ def trained(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return found
 
 
+@pytest.mark.slow  # what a refit is, and which cells share a fit, stays below
 def test_a_training_serves_every_epsilon_and_changes_no_number(made: Any, trained: list[str]) -> None:
     erae = {
         "name": "erae",
@@ -123,14 +124,14 @@ def test_a_training_serves_every_epsilon_and_changes_no_number(made: Any, traine
     assert trained[: -len(own)] == ["adept", "adept", "adept", "erae"]
 
 
+@pytest.mark.slow  # a planted fault, as in test_a_key_without_the_trial_is_noticed: each case trains two networks
 @pytest.mark.parametrize(
     ("kind", "set_", "setting", "values"),
     [
         ("adept", ADEPT, "hidden", [8, 12]),
-        # one setting stays: each case trains two networks
-        pytest.param("adept", ADEPT, "learning_rate", [0.002, 0.1], marks=pytest.mark.slow),
-        pytest.param("erae", {**ERAE, "epsilon": 9.0}, "hidden", [8, 16], marks=pytest.mark.slow),
-        pytest.param("erae", {**ERAE, "epsilon": 9.0}, "learning_rate", [0.002, 0.5], marks=pytest.mark.slow),
+        ("adept", ADEPT, "learning_rate", [0.002, 0.1]),
+        ("erae", {**ERAE, "epsilon": 9.0}, "hidden", [8, 16]),
+        ("erae", {**ERAE, "epsilon": 9.0}, "learning_rate", [0.002, 0.5]),
     ],
 )
 def test_a_key_without_a_setting_that_the_fit_reads_is_noticed(

@@ -649,7 +649,7 @@ def small_demo(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(demo, "RECORDS", 240)
     monkeypatch.setattr(demo, "TEST", 40)
     tiny = {key: value for key, value in TINY.items() if key != "epsilon"}
-    monkeypatch.setattr(demo, "SPEC", Adept(epsilon=10.0, labels=SAMPLE_LABELS, **tiny))
+    monkeypatch.setattr(demo, "SPEC", Adept(epsilon=10.0, labels=SAMPLE_LABELS, **{**tiny, "epochs": 3}))
     records = sample_records(240)
     records[120], records[121] = records[0], records[200]  # to be tested on, but public and private, too
     monkeypatch.setattr(demo, "sample_records", lambda _: records)

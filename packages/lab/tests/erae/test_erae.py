@@ -38,7 +38,7 @@ SMALL = ErAe(
     hidden=16,
     latent_dim=8,
     embedding=8,
-    epochs=60,
+    epochs=30,
     reward=0.1,
     learning_rate=0.02,
     vectors="glove",
@@ -138,6 +138,7 @@ def test_a_choice_that_spends_more_is_seen(small: ErAeMechanism) -> None:
     assert max(worst(a, b) for a, b in itertools.combinations(found, 2)) > small.spec.epsilon
 
 
+@pytest.mark.slow_cases("hub", why="two_set and exponential stay")
 def test_releases_follow_the_distribution(small: ErAeMechanism) -> None:
     record = PRIVATE[1]
     stated = small.output_distribution(record)
@@ -205,7 +206,8 @@ def test_only_released_words_are_read_again() -> None:
     assert np.abs(begun[0].logits()[0] - begun[1].logits()[0]).max() > 0
 
 
-@pytest.mark.parametrize("latent", [pytest.param("text", marks=pytest.mark.slow), "positions"])  # one is trained
+@pytest.mark.slow  # what is trained is asked below and above: test_a_choice_that_spends_more_is_seen
+@pytest.mark.parametrize("latent", ["text", "positions"])
 def test_training_learns_to_repeat_a_text(latent: str) -> None:
     texts = [Record(str(i), text) for i, text in enumerate(["the cat sat", "a dog ran off", "we like tea"] * 60)]
     spec = ErAe(

@@ -61,7 +61,7 @@ def ours(request: pytest.FixtureRequest) -> ExactNetwork:
     return ExactNetwork(network(request.param))
 
 
-@pytest.mark.slow_cases("positions-2", "text-1", why="each latent and each number of threads stays once")
+@pytest.mark.slow_cases("positions-2", "text", why="one latent stays, and test_it_is_the_network_of_torch has both")
 @pytest.mark.parametrize("threads", ["1", "2"])
 def test_logits_are_the_same_at_every_place_and_in_any_company(
     ours: ExactNetwork, threads: str, monkeypatch: pytest.MonkeyPatch
@@ -145,7 +145,7 @@ def fitted(**changes: object) -> ErAeMechanism:
     return ErAeMechanism(spec, ErAeModel(network(), tokens, device="cpu", trained_on=""))
 
 
-@pytest.mark.slow_cases("hub", "exponential", why="ae_dp and top_k_rr stay")
+@pytest.mark.slow_cases("hub", "exponential", "ae_dp", why="top_k_rr stays")
 @pytest.mark.parametrize("choice", ["hub", "exponential", "ae_dp", "top_k_rr"])
 def test_what_a_text_is_offered_and_draws_knows_no_other_text(choice: str) -> None:
     """Up to the probabilities, bit for bit, and up to the released words."""

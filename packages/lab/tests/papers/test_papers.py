@@ -4,6 +4,7 @@ import functools
 import json
 import math
 from dataclasses import replace
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from dptext_lab.papers import adept, erae, redaction, refutation, sentdp
 from dptext_lab.papers.measuring import COSINE, LABEL, Bench, rewritten
 from dptext_lab.papers.table import NOT_DECIDED, REFERENCES, WIDTH, Paper, PaperRow, beside, brief, percent, shown
 from dptext_lab.papers.texts import HALVED, Texts, apart, authored, cut, documents, of_file, sampled
+from dptext_lab.redaction.divergence import density_ratio
 from dptext_lab.refutation.claims import Claim
 from dptext_lab.refutation.simulation import Normal, Uniform, simulate
 from small_papers import SMALL, HashedWords
@@ -48,7 +50,8 @@ ROWS = {
 def anew(name: str, bench: Bench) -> tuple[Texts, Paper]:
     study, sizes = SMALL[name]
     texts = study.built_in(sizes, bench.seed)
-    return texts, study.study(texts, bench, sizes)
+    with mock.patch.object(density_ratio, "MOST_EPOCHS", 2):
+        return texts, study.study(texts, bench, sizes)
 
 
 @functools.cache

@@ -212,6 +212,7 @@ def test_a_delta_that_is_attained_is_not_refuted_by_the_rounding_of_a_sum(level:
     assert not audits.exact(mechanism, pairs=[Pair(first, second)], claim=claim, trials=50).refutes(claim)
 
 
+@pytest.mark.slow_cases("0.58", why="a planted fault on one side stays")
 @pytest.mark.parametrize("rate", [0.42, 0.58])
 def test_the_sampler_is_held_against_its_distribution(rate: float) -> None:
     claim, pair = RandomRedaction(0.5).guarantee(), [Pair("a b c", "a b d")]

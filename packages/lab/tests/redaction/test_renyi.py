@@ -102,6 +102,7 @@ def test_poczos_and_schneider_is_the_naive_formula() -> None:
         assert found == pytest.approx(math.log(np.mean(terms) * factor) / (alpha - 1), rel=1e-9)
 
 
+@pytest.mark.slow  # the naive formula stays
 def test_poczos_and_schneider_in_few_dimensions_and_at_copies() -> None:
     assert knn_poczos_schneider(*shifted(1, 3000, 1.0), (1.5, 2.0)) == pytest.approx([0.75, 1.0], rel=0.2)
     # Two letters, .8 and .2 against .5 and .5: ln(.8^2/.5 + .2^2/.5)
@@ -233,6 +234,7 @@ def exceeding(trials: int, squared: float) -> int:
     return count
 
 
+@pytest.mark.slow  # a planted fault, as in test_what_a_row_gets_does_not_depend_on_its_own_label
 def test_a_bound_that_peeks_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     assert exceeding(30, 0.0) <= 4
     monkeypatch.setattr(np, "array_split", lambda rows, parts: [rows] * parts)  # learns, chooses, counts on the same

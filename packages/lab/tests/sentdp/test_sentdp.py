@@ -229,7 +229,7 @@ def test_outputs_are_candidates_with_their_labels(fitted: SentDpMechanism) -> No
     check_released(fitted)
 
 
-@pytest.mark.slow_cases("lowest", why="mean depth stays")
+@pytest.mark.slow  # test_deep_candidate.py draws by the same class
 def test_the_distribution_is_what_is_drawn(fitted: SentDpMechanism) -> None:
     check_drawn(fitted)
 

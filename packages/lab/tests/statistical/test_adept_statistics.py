@@ -130,6 +130,7 @@ def test_privunit_has_the_mean_cosine_of_the_literature(
     assert not any(accepted(factor * epsilon) for factor in FACTORS)
 
 
+@pytest.mark.slow_cases("gaussian", why="test_the_published_noise_draws_the_variance_it_is_named_after has both")
 @pytest.mark.parametrize("noise", ["laplace", "gaussian"])
 def test_the_published_noise_has_its_variance(noise: str) -> None:
     for variance in (0.25, 1.0):
@@ -206,6 +207,7 @@ def fits_swapped(codebook: AdeptCodebook, counts: dict[str, int], n: int) -> boo
 # ------------------------------------------------------------------ attacks
 
 
+@pytest.mark.slow  # test_laplace_noise_is_scaled_for_the_true_distance stays
 def test_the_mended_laplace_is_as_tight_as_it_claims() -> None:
     subject = mechanism("laplace_l2", dim=4, epsilon=3.0)
     corner = np.full(4, 1.5 / 2)
