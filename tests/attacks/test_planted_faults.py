@@ -295,6 +295,7 @@ def test_a_fixed_default_seed(vectors: Path) -> None:
     assert fails(SameNoiseEveryTime(inner), "fresh")
 
 
+@pytest.mark.slow  # half the noise on words is seen by the same audit
 def test_noise_shared_by_the_tokens_of_a_text(vectors: Path) -> None:
     inner = words_mechanism(vectors)
     claim = inner.spec.guarantee()
@@ -304,6 +305,7 @@ def test_noise_shared_by_the_tokens_of_a_text(vectors: Path) -> None:
         assert report.refutes(claim) is caught
 
 
+@pytest.mark.slow  # tests/contract plants the same fault
 def test_statistics_of_the_batch(vectors: Path) -> None:
     assert fails(NormalisedByTheBatch(words_mechanism(vectors)), "batches")
 

@@ -73,6 +73,7 @@ def test_its_commands_are_listed_and_run(dptext: Run) -> None:
     assert "Did you mean 'headlines'?" in dptext("headline", code=2)
 
 
+@pytest.mark.slow  # its commands and its ranker stay, and each door below
 def test_its_noise_is_tried(dptext: Run) -> None:
     found = json.loads(dptext("audit whitebox --noise halved --epsilon 2 --dim 2 --trials 1000 --seed 1 --json"))
     assert (found["refuted"], found["claim"]["epsilon"]) == (False, 1.0)
@@ -89,6 +90,7 @@ def test_its_ranker_ranks_and_is_saved(dptext: Run, folder: Path) -> None:
     assert "the longest length is public" in dptext("explain out.txt")
 
 
+@pytest.mark.slow  # the doors of broken packages, below, are those of this one
 def test_the_rest_of_it_is_there_in_python(installed: Path, tmp_path: Path) -> None:
     code = """
 import sys

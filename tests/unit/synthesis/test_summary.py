@@ -238,3 +238,11 @@ def test_two_summaries_of_a_corpus_are_two_releases(fitted: dict[SummarySpec, Fi
             twice[0].plus(twice[1], disjoint=True)
     with pytest.raises(ConfigError, match="differ in"):
         one.plus(fitted[WITHOUT_POINTS].measure(corpus([]), Draws(secure())), disjoint=True)
+    other = replace(ALL, labels=ALL.labels[::-1])
+    for spec, public, what in (
+        (replace(ALL, relation="replace_one"), one.public, "relation"),
+        (other, one.public, "labels"),
+        (ALL, ALL.fit(public=POOL[:60], seed=1).public, "public parts"),
+    ):
+        with pytest.raises(ConfigError, match=f"differ in {what}:"):
+            one.plus(Summary(spec, public, two.known), disjoint=False)
