@@ -176,7 +176,6 @@ def test_forged_certificates_are_refused(tmp_path: Path, spec: Path) -> None:
         assert "Verified" not in text, forgery
 
 
-@pytest.mark.slow_cases("out.txt", why="a compressed format and Parquet stay")
 @pytest.mark.parametrize(
     "name",
     [

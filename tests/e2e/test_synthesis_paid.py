@@ -44,9 +44,6 @@ def charges(folder: Path) -> list[bool]:
     return [charge.release is not None for charge in Ledger.at(str(folder / "books.db")).log("letters")]
 
 
-@pytest.mark.slow_cases(
-    "more1", "more3", "more6", why="another field that is absent, another path and another name of the pool stay"
-)
 @pytest.mark.parametrize(
     ("source", "target", "more", "said"),
     [

@@ -342,7 +342,6 @@ def _one_row(extension: str) -> bytes:
     return rows.get(extension, '{"text": "a good day"}\n').encode()
 
 
-@pytest.mark.slow_cases("xlsx", why="tests/unit/text reads empty sheets")
 @pytest.mark.slow_cases("tsv", why="CSV stays, which is read by the same parser")
 @pytest.mark.parametrize("extension", ["csv", "tsv", "jsonl", "json", "xlsx", "parquet"])
 def test_parts_without_anything_add_nothing_to_a_folder(tmp_path: Path, extension: str) -> None:

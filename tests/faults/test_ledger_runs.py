@@ -171,7 +171,6 @@ def test_runs_with_one_key_release_once(
     assert list(ledger.log("everyone")) == [only]
 
 
-@pytest.mark.slow_cases("postgresql", why="runs at SQLite are the same")
 def test_a_charge_that_paid_for_a_run_pays_for_no_other(
     location: str,
     ledger: Ledger,
