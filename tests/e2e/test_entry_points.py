@@ -90,7 +90,6 @@ def test_its_ranker_ranks_and_is_saved(dptext: Run, folder: Path) -> None:
     assert "the longest length is public" in dptext("explain out.txt")
 
 
-@pytest.mark.slow  # the doors of broken packages, below, are those of this one
 def test_the_rest_of_it_is_there_in_python(installed: Path, tmp_path: Path) -> None:
     code = """
 import sys

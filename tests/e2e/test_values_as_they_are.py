@@ -98,9 +98,7 @@ def test_columns_of_parquet_leave_with_their_types(tmp_path: Path, ids: list[Any
     assert pq.read_schema(part).remove_metadata() == found.schema.remove_metadata()
 
 
-@pytest.mark.slow_cases(
-    "float with a gap", "whole beside a word", "day", why="whole numbers, fractions, words and booleans stay"
-)
+@pytest.mark.slow_cases("float with a gap", "day", why="whole numbers, fractions, words and booleans stay")
 @pytest.mark.parametrize("name", LABELS)
 def test_labels_of_parquet_have_the_type_of_their_column_where_each_public_one_is_a_value_of_it(
     tmp_path: Path, name: str

@@ -15,7 +15,12 @@ from dptext.errors import ConfigError, LedgerError
 from dptext.ledger.books import Ledger
 
 
-@pytest.mark.slow_cases("postgresql", why="SQLite stays in full; the run never asks which database fails")
+@pytest.mark.slow_cases(
+    "postgresql-charge, which was written",
+    "postgresql-settle",
+    "postgresql-settle, which was written",
+    why="SQLite stays in full, PostgreSQL where nothing was written",
+)
 @pytest.mark.parametrize(
     "fails",
     [

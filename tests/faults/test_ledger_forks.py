@@ -19,7 +19,6 @@ def charges(location: str) -> list[Charge]:
         return list(ledger.log("account"))[30:]
 
 
-@pytest.mark.slow_cases("sqlite", why="PostgreSQL stays, whose connections a child must not use")
 def test_children_charge_over_connections_of_their_own(children: Children, either: str) -> None:
     """They settle, and go on reading a log that was begun before the fork."""
     assert children.do("fork_with_books_open", location=either) == [1, *([True] * N)]
@@ -29,7 +28,6 @@ def test_children_charge_over_connections_of_their_own(children: Children, eithe
     assert {each.key: each.release for each in found} == {**own, **dict.fromkeys(others)}
 
 
-@pytest.mark.slow_cases("postgresql", why="children by os.fork stay")
 def test_processes_of_multiprocessing_charge(children: Children, either: str) -> None:
     assert children.do("fork_by_multiprocessing", location=either) == N
     assert {each.key for each in charges(either)} == {"parent", *(f"child {i}" for i in range(N))}

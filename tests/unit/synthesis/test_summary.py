@@ -242,6 +242,9 @@ def test_two_summaries_of_a_corpus_are_two_releases(fitted: dict[SummarySpec, Fi
     dearer = Summary(replace(ALL, epsilon=2 * ALL.epsilon), one.public, two.known)
     for apart in (one.plus(dearer, disjoint=True), dearer.plus(one, disjoint=True)):
         assert apart.spec.events(ALL.units[0]) == (ZcdpEvent(dearer.spec.rho),)
+    bare = Summary(ALL, one.public.without_pool(), two.known)
+    assert one.plus(bare, disjoint=True).public.has_pool
+    assert not bare.plus(one, disjoint=True).public.has_pool
     other = replace(ALL, labels=ALL.labels[::-1])
     for spec, public, what in (
         (replace(ALL, relation="replace_one"), one.public, "relation"),
