@@ -305,7 +305,6 @@ def test_noise_shared_by_the_tokens_of_a_text(vectors: Path) -> None:
         assert report.refutes(claim) is caught
 
 
-@pytest.mark.slow  # tests/contract plants the same fault
 def test_statistics_of_the_batch(vectors: Path) -> None:
     assert fails(NormalisedByTheBatch(words_mechanism(vectors)), "batches")
 
