@@ -113,7 +113,7 @@ def test_nothing_that_is_printed_or_certified_tells_the_number_of_records(folder
     assert certificate["also_reveals"] == []
 
 
-@pytest.mark.slow  # tests/unit/batch/test_corpora.py measures the same corpus as one file, as many, and by two workers
+@pytest.mark.slow_cases("2", why="tests/unit/batch/test_corpora.py has two workers for a summary")
 @pytest.mark.parametrize("workers", [1, 2])
 def test_files_of_a_folder_are_measured_by_workers(workers: int, folder: Path, tmp_path: Path) -> None:
     """Under one seed the sums of many files and workers are those of one file, to the last digit."""
