@@ -19,7 +19,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -113,6 +113,17 @@ for line in sys.stdin:
     signal.alarm(0)
     print(json.dumps([code, out.getvalue(), err.getvalue()]), flush=True)
 """
+
+
+def in_turn(*lines: Sequence[object], cwd: Path) -> list[subprocess.CompletedProcess[str]]:
+    """Runs commands to their ends, one after the other in one process: for many that are refused or print help."""
+    with tempfile.TemporaryDirectory() as folder:
+        script, asked = Path(folder, "script.py"), Path(folder, "asked")
+        script.write_text(_ONE_AFTER_THE_OTHER, "utf-8")
+        asked.write_text("".join(json.dumps([str(cwd), [*map(str, line)]]) + "\n" for line in lines), "utf-8")
+        done = dptext(script=script, stdin=str(asked))
+    told = [json.loads(line) for line in done.stdout.splitlines()]
+    return [subprocess.CompletedProcess(line, *found) for line, found in zip(lines, told, strict=True)]
 
 
 class Interpreter:

@@ -295,6 +295,7 @@ def test_a_fixed_default_seed(vectors: Path) -> None:
     assert fails(SameNoiseEveryTime(inner), "fresh")
 
 
+@pytest.mark.slow  # half the noise on words is seen by the same audit
 def test_noise_shared_by_the_tokens_of_a_text(vectors: Path) -> None:
     inner = words_mechanism(vectors)
     claim = inner.spec.guarantee()

@@ -81,7 +81,7 @@ def as_they_came(_: object, records: Sequence[Record], randomness: Randomness) -
     ("place", "planted", "check"),
     [
         pytest.param("Headline.choice", choosing(Best), "guarantee", marks=pytest.mark.slow),
-        ("Headline.choice", choosing(Eager), "guarantee"),
+        pytest.param("Headline.choice", choosing(Eager), "guarantee", marks=pytest.mark.slow),
         ("HeadlineMechanism.privatize", as_they_came, "verbatim"),
         pytest.param(
             "Headline.released",
@@ -124,6 +124,7 @@ def imported(name: str = "headline") -> ModuleType:
     return module
 
 
+@pytest.mark.slow_cases("0", why="the other one has a unit of authors")
 @pytest.mark.parametrize("number", [0, 1])
 def test_the_synthesis_of_the_page_keeps_the_contract(number: int) -> None:
     spec = imported("mottos").Mottos.tiny()[number]

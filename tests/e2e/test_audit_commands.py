@@ -22,6 +22,7 @@ def words(tmp_path: Path, vectors: Path) -> tuple[str, ...]:
     return ("--spec", str(path))
 
 
+@pytest.mark.slow_cases("laplace-0-distinguish", why="test_the_classical_gaussian_falls_at_epsilon_50 ends so")
 @pytest.mark.slow_cases(
     "published_laplace-1-distinguish", "laplace-0-whitebox", why="each attack and each exit code stays once"
 )

@@ -16,7 +16,7 @@ import pytest
 import typer.main
 from typer.testing import CliRunner
 
-from commands import dptext
+from commands import dptext, in_turn
 from dptext.cli.app import app, exit_code, main
 from dptext.errors import DPTextError
 from dptext.registry import SPECS
@@ -165,8 +165,8 @@ def test_forged_certificates_are_refused(tmp_path: Path, spec: Path) -> None:
         place[path[-1]] = value
         certificates.append(folder / "out.jsonl.guarantee.json")
         certificates[-1].write_text(json.dumps(data), "utf-8")
-    command = [sys.executable, "-c", EXPLAIN_EACH, *map(str, certificates)]
-    told = subprocess.run(command, check=False, capture_output=True, text=True, timeout=120).stdout.split("exit ")
+    (tmp_path / "each.py").write_text(EXPLAIN_EACH, "utf-8")
+    told = dptext(*certificates, script=tmp_path / "each.py").stdout.split("exit ")
     assert "Verified" in told[0]  # the honest one
     assert told[1].startswith("0\n")
     codes = [part.partition("\n")[0] for part in told[2:]]
@@ -360,7 +360,7 @@ BAD = {
 
 
 @pytest.mark.slow_cases(
-    "missing field", "not a string", "surrogate", why="tests/unit/text has each fault; here five stay"
+    "missing field", "not a string", "surrogate", "too long", why="tests/unit/text has each fault; here four stay"
 )
 @pytest.mark.parametrize("fault", BAD)
 def test_bad_records_never_show_and_leave_nothing_behind(tmp_path: Path, spec: Path, fault: str) -> None:
@@ -457,45 +457,55 @@ def test_a_mechanism_without_guarantee_must_be_asked_for(tmp_path: Path, vectors
     assert "No guarantee" in done.stdout
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["explain"], "--mechanism"),
-        (["explain", "-m", "word_metrik"], "did you mean 'word_metric'"),
-        (["explain", "-m", "word_metric", "-s", "epsilom=3"], "did you mean 'epsilon'"),
-        (["explain", "-m", "word_metric"], "epsilon"),
-        (["explain", "-m", "word_metric", "-s", "epsilon=-1"], "Expected epsilon=-1"),
-        (["explain", "-m", "word_metric", "-s", "epsilon=nan"], "epsilon"),
-        (["explain", "-m", "word_metric", "-s", "epsilon"], "KEY=VALUE"),
-        (["explain", "-m", "word_metric", "-s", "epsilon=1", "-s", "noise=pink"], "noise"),
-        (["explain", "-m", "word_metric", "-s", "epsilon=1", "--unit", "house"], "document"),
-        (["explain", "-m", "word_metric", "-s", "epsilon=1", "--unit", "document"], "diameter"),
-        (["explain", "--spec", "absent.toml"], "absent.toml"),
-        (["explain", "absent.guarantee.json"], "absent.guarantee.json"),
-        (["explain", "-m", "word_metric", "-s", "epsilon=1", "-s", "vectors=absent.txt"], "absent.txt"),
-        (["privatize", "absent.jsonl", "out.jsonl", "-m", "private_phrases"], "variance"),
-        (["privatize", "in.doc", "out.jsonl", "-m", "word_metric", "-s", "epsilon=1"], "--format"),
-        (["privatize", "in.txt", "out.txt", "-m", "word_metric", "-s", "epsilon=1", "--on-error", "ignore"], "skip"),
-        (["privatize", "in.txt", "out.txt", "-m", "word_metric", "-s", "epsilon=1", "--force", "--resume"], "one of"),
-        (
-            ["privatize", "in.txt", "out.txt", "-m", "word_metric", "-s", "epsilon=1", "--max-per-author", "2"],
-            "--author-field",
-        ),
-        (["privatize", "in.txt", "out.txt", "-m", "word_metric", "-s", "epsilon=1", "--seed", "-2"], "seed"),
-        (["privatize", "in.txt", "out.txt", "-m", "word_metric", "-s", "epsilon=1", "--format", "word"], "jsonl"),
-        (["explain", "-m", "word_metric", "-s", "epsilon=true"], "boolean"),
-        (["explain", "-m", "word_metric", "-s", "epsilon=1", "-s", "epsilon=2"], "each setting once"),
-        (["explain", "-m", "word_metric", "-s", "kind=private_phrases"], "--mechanism"),
-        (["explain", "some.guarantee.json", "-m", "word_metric"], "not both"),
-        (["explain", "-m", "word_metric", "-s", "epsilon=1", "--for", "legal"], "--for"),
-        (["explain", "some.guarantee.json", "--for", "legal", "--json"], "--for"),
-        (["explain", "some.guarantee.json", "--for", "judge"], "legal"),
-        (["explain", "some.guarantee.json", "--html", "page.html"], "--for legal"),
-        (["frobnicate"], "frobnicate"),
-    ],
-)
-def test_usage_errors_say_what_to_do(tmp_path: Path, arguments: list[str], said: str) -> None:
-    failed = dptext(*arguments, cwd=tmp_path)
+USAGE: list[tuple[list[str], str]] = [
+    (["explain"], "--mechanism"),
+    (["explain", "-m", "word_metrik"], "did you mean 'word_metric'"),
+    (["explain", "-m", "word_metric", "-s", "epsilom=3"], "did you mean 'epsilon'"),
+    (["explain", "-m", "word_metric"], "epsilon"),
+    (["explain", "-m", "word_metric", "-s", "epsilon=-1"], "Expected epsilon=-1"),
+    (["explain", "-m", "word_metric", "-s", "epsilon=nan"], "epsilon"),
+    (["explain", "-m", "word_metric", "-s", "epsilon"], "KEY=VALUE"),
+    (["explain", "-m", "word_metric", "-s", "epsilon=1", "-s", "noise=pink"], "noise"),
+    (["explain", "-m", "word_metric", "-s", "epsilon=1", "--unit", "house"], "document"),
+    (["explain", "-m", "word_metric", "-s", "epsilon=1", "--unit", "document"], "diameter"),
+    (["explain", "--spec", "absent.toml"], "absent.toml"),
+    (["explain", "absent.guarantee.json"], "absent.guarantee.json"),
+    (["explain", "-m", "word_metric", "-s", "epsilon=1", "-s", "vectors=absent.txt"], "absent.txt"),
+    (["privatize", "absent.jsonl", "out.jsonl", "-m", "private_phrases"], "variance"),
+    (["privatize", "in.doc", "out.jsonl", "-m", "word_metric", "-s", "epsilon=1"], "--format"),
+    (["privatize", "in.txt", "out.txt", "-m", "word_metric", "-s", "epsilon=1", "--on-error", "ignore"], "skip"),
+    (["privatize", "in.txt", "out.txt", "-m", "word_metric", "-s", "epsilon=1", "--force", "--resume"], "one of"),
+    (
+        ["privatize", "in.txt", "out.txt", "-m", "word_metric", "-s", "epsilon=1", "--max-per-author", "2"],
+        "--author-field",
+    ),
+    (["privatize", "in.txt", "out.txt", "-m", "word_metric", "-s", "epsilon=1", "--seed", "-2"], "seed"),
+    (["privatize", "in.txt", "out.txt", "-m", "word_metric", "-s", "epsilon=1", "--format", "word"], "jsonl"),
+    (["explain", "-m", "word_metric", "-s", "epsilon=true"], "boolean"),
+    (["explain", "-m", "word_metric", "-s", "epsilon=1", "-s", "epsilon=2"], "each setting once"),
+    (["explain", "-m", "word_metric", "-s", "kind=private_phrases"], "--mechanism"),
+    (["explain", "some.guarantee.json", "-m", "word_metric"], "not both"),
+    (["explain", "-m", "word_metric", "-s", "epsilon=1", "--for", "legal"], "--for"),
+    (["explain", "some.guarantee.json", "--for", "legal", "--json"], "--for"),
+    (["explain", "some.guarantee.json", "--for", "judge"], "legal"),
+    (["explain", "some.guarantee.json", "--html", "page.html"], "--for legal"),
+    (["frobnicate"], "frobnicate"),
+]
+
+
+@pytest.fixture(scope="module")
+def refused(tmp_path_factory: pytest.TempPathFactory) -> dict[str, subprocess.CompletedProcess[str]]:
+    """How each of these commands ends, which are run in one process."""
+    lines = [arguments for arguments, _ in USAGE]
+    done = in_turn(*lines, cwd=tmp_path_factory.mktemp("usage"))
+    return {" ".join(line): found for line, found in zip(lines, done, strict=True)}
+
+
+@pytest.mark.parametrize(("arguments", "said"), USAGE)
+def test_usage_errors_say_what_to_do(
+    refused: dict[str, subprocess.CompletedProcess[str]], arguments: list[str], said: str
+) -> None:
+    failed = refused[" ".join(arguments)]
     assert failed.returncode == 2
     assert said in failed.stderr
     assert "Traceback" not in failed.stderr
@@ -662,6 +672,7 @@ def test_vectors_are_refused_where_the_format_holds_none(tmp_path: Path, release
     assert [path.name for path in tmp_path.iterdir()] == ["in.jsonl"]
 
 
+@pytest.mark.slow_cases("arguments1", "arguments2", why="the help of all commands and of one stay")
 @pytest.mark.parametrize("arguments", [["--help"], ["audit", "--help"], ["budget", "--help"], ["report", "--help"]])
 def test_help_imports_no_command_but_the_one_that_it_describes(arguments: list[str]) -> None:
     code = (

@@ -73,6 +73,7 @@ def test_its_commands_are_listed_and_run(dptext: Run) -> None:
     assert "Did you mean 'headlines'?" in dptext("headline", code=2)
 
 
+@pytest.mark.slow  # its commands and its ranker stay, and each door below
 def test_its_noise_is_tried(dptext: Run) -> None:
     found = json.loads(dptext("audit whitebox --noise halved --epsilon 2 --dim 2 --trials 1000 --seed 1 --json"))
     assert (found["refuted"], found["claim"]["epsilon"]) == (False, 1.0)

@@ -15,7 +15,7 @@ import typer.main
 from typer.core import TyperArgument, TyperOption
 
 import dptext as dp
-from commands import dptext
+from commands import dptext, in_turn
 from dptext.batch.engines import PART_SIZE
 from dptext.cli import COMMANDS, SECTIONS
 from dptext.cli.app import LazyGroup, app
@@ -64,14 +64,15 @@ EXAMPLES = {words: command.example for words, command in EVERY.items() if comman
 
 
 @functools.cache
-def helped(*name: str) -> str:
-    """What the help of a command prints."""
-    return dptext(*name, "--help").stdout
+def helps() -> dict[tuple[str, ...], str]:
+    """What the help of each command prints."""
+    done = in_turn(*((*name, "--help") for name in EVERY), cwd=Path.cwd())
+    return {name: found.stdout for name, found in zip(EVERY, done, strict=True)}
 
 
 @pytest.mark.parametrize("name", EXAMPLES, ids=" ".join)
 def test_each_example_names_options_that_are_there(name: tuple[str, ...]) -> None:
-    shown = helped(*name)
+    shown = helps()[name]
     example = shlex.split(EXAMPLES[name])
     assert example[: len(name) + 1] == ["dptext", *name]
     for option in (word for word in example if word.startswith("--")):
@@ -101,7 +102,7 @@ def test_options_are_grouped_by_meaning_between_arguments_and_example(name: tupl
             headed[str(each.rich_help_panel)].append(max(each.opts, key=len))  # KeyError: an option without a heading
     headed[HEADINGS[-1]].append("--help")
     every = [option for some in headed.values() for option in some]
-    lines = helped(*name).splitlines()
+    lines = helps()[name].splitlines()
     assert max(map(len, lines)) <= 80
     shown = options_below(lines[: lines.index("  Example:")])
     if any(isinstance(each, TyperArgument) for each in command.params):
@@ -187,6 +188,7 @@ def test_an_unknown_mechanism_is_refused_with_those_that_are_there() -> None:
     assert "candidates" in done.stderr
 
 
+@pytest.mark.slow_cases("options1", "options2", why="tests/unit/recommend has the answers")
 @pytest.mark.parametrize("options", [(), ("--epsilon", "2", "--task", "meaning"), ("--epsilon", "0.01")])
 def test_a_recommendation_fits_ten_lines_and_begins_with_its_answer(options: tuple[str, ...]) -> None:
     asked, both, *lines = dptext("recommend", *options).stdout.splitlines()

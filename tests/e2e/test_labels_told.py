@@ -47,6 +47,7 @@ def rehearsed(work: Path, source: str, *options: str) -> str:
     return done.stdout
 
 
+@pytest.mark.slow_cases("floats.csv", why="whole numbers and floats of Parquet stay")
 @pytest.mark.parametrize(
     ("source", "said", "labelled"),
     [

@@ -235,6 +235,11 @@ def synthesize_counts(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(corpus_runs, "run", told)
 
 
+@pytest.mark.slow_cases(
+    "init_writes_what_it_sees",
+    "synthesize_counts",
+    why="it tries the test above, and one setting of each other command stays",
+)
 @pytest.mark.parametrize(
     ("plant", "record", "seen"),
     [

@@ -98,6 +98,7 @@ def test_privatize_says_what_lies_there_and_goes_on(room: Path, number: signal.S
     assert [row["id"] for row in rows] == [str(i) for i in range(200)]
 
 
+@pytest.mark.slow  # the test below has another format under a ledger
 def test_a_run_that_was_paid_for_says_so(room: Path) -> None:
     ledger = ["--ledger", "books.db"]
     assert dptext("budget", "open", "acc", "--epsilon", "10", "--unit", "document", *ledger).returncode == 0

@@ -14,7 +14,7 @@ from typing import Any, Final
 import pyarrow.parquet as pq
 import pytest
 
-from commands import dptext
+from commands import dptext, in_turn
 from dptext import Ledger, sample_records
 from dptext.runs.summarizing import read_summary
 from dptext.synthesis.summary import Summary, SummarySpec
@@ -64,6 +64,24 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ran(found, "summarize", f"{source}.jsonl", f"{target}.summary", "--like", "a.summary", "--label-field", "label",
             "--epsilon", epsilon)  # fmt: skip
     return found
+
+
+Refusals = dict[tuple[object, ...], str]
+
+
+@pytest.fixture(scope="module")
+def refusals(folder: Path) -> Refusals:
+    """The error of each command that leaves nothing behind. They run in one process."""
+    lines = [
+        *(("summarize", "private.jsonl", *given) for given, _ in UNMEASURED),
+        *(("write", "a.summary", *given) for given, _ in UNWRITTEN),
+        *(("summary", "add", *given) for given, _ in UNADDED),
+    ]
+    before = {path: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+    done = in_turn(*lines, cwd=folder)
+    assert [(each.args, each.stderr) for each in done if each.returncode != 2] == []
+    assert {path: path.read_bytes() for path in folder.iterdir() if path.is_file()} == before
+    return {line: each.stderr for line, each in zip(lines, done, strict=True)}
 
 
 # summarize
@@ -168,39 +186,39 @@ def test_an_account_is_charged_once_under_one_key(folder: Path, tmp_path: Path) 
     assert len(list(Ledger.at(str(books)).log("notes"))) == 1
 
 
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        (("out.json", *POOL, *LABELLED), "Expected OUT.summary, found 'out.json': summary releases no text"),
-        (("out.summary", *LABELLED), "Expected one of --public POOL and --like OTHER.summary"),
-        (("out.summary", *POOL, "--like", "a.summary", *LABELLED), "Expected one of --public POOL and --like"),
-        (("out.summary", *POOL), "Expected labels, topics or words to measure, found none: --labels a,b or --with"),
-        (("out.summary", *POOL, "--labels", "a,b"), "Expected --label-field NAME"),
-        (("out.summary", *POOL, "--label-field", "label", "--with", "topics"), "Give --labels a,b."),
-        (("out.summary", *POOL, *LABELLED, "--with", "colours"), "Expected 'colours' to be one of words, topics"),
-        (("out.summary", *POOL, *LABELLED, "--without", "counts"), "nothing else can be left out"),
-        (("out.summary", *POOL, *LABELLED, "--shares", "words=.5"), "no share of rho for words: that is not measured"),
-        (("out.summary", *POOL, *LABELLED, "--shares", "points"), "to look like words=.5,points=.3"),
-        (("out.summary", *POOL, *LABELLED, "--shares", "fit=.5"), "found 'fit'"),
-        (("out.summary", *POOL, *LABELLED, "--shares", "points=.9,counts=.5"), "shares of rho"),
-        (("out.summary", *POOL, *LABELLED, "--names", "a,b"), "Expected 4 names, one for each label, found 2"),
-        (("out.summary", *POOL, *LABELLED, "--labels", "a,,b"), "--labels"),
-        (("out.summary", *POOL, "--label-field", "label", "--labels", "a,,b"), "found an empty name"),
-        (("out.summary", *POOL, "--label-field", "label", "--labels", "@no.txt"), "no.txt"),
-        (("out.summary", *POOL, *LABELLED, "--epsilon", 1, "--set", "epsilon=2"), "found it as --epsilon and by --set"),
-        (("out.summary", *POOL, *LABELLED, "--unit", "author"), "Expected --author-field NAME, as --unit author"),
-        (("out.summary", *POOL, *LABELLED, "--author-field", "who"), "Expected --author-field with --unit author"),
-        (("out.summary", *POOL, *LABELLED, "--set", "added=[1.0]"), "dptext summary add adds summaries"),
-        (("pool.jsonl", *POOL, *LABELLED, "--force"), "to be no input"),
-        (("a.summary", *POOL, *LABELLED), "Expected no file at"),
-        (("a.summary", "--like", "a.summary", "--label-field", "label", "--force"), "to be no input"),
-        (("out.summary", "--like", "a.summary", "--label-field", "label", "--unit", "author"), "Expected unit as in"),
-        (("out.summary", "--like", "a.summary", "--label-field", "label", "--labels", "a,b"), "Expected labels as in"),
-        (("out.summary", "--like", "a.summary", "--label-field", "label", "--set", "marks=2"), "Expected marks as in"),
-    ],
-)  # fmt: skip
-def test_what_cannot_be_measured_is_refused(given: tuple[object, ...], said: str, folder: Path) -> None:
-    assert said in refused(folder, "summarize", "private.jsonl", *given)
+UNMEASURED: Final[list[tuple[tuple[object, ...], str]]] = [
+    (("out.json", *POOL, *LABELLED), "Expected OUT.summary, found 'out.json': summary releases no text"),
+    (("out.summary", *LABELLED), "Expected one of --public POOL and --like OTHER.summary"),
+    (("out.summary", *POOL, "--like", "a.summary", *LABELLED), "Expected one of --public POOL and --like"),
+    (("out.summary", *POOL), "Expected labels, topics or words to measure, found none: --labels a,b or --with"),
+    (("out.summary", *POOL, "--labels", "a,b"), "Expected --label-field NAME"),
+    (("out.summary", *POOL, "--label-field", "label", "--with", "topics"), "Give --labels a,b."),
+    (("out.summary", *POOL, *LABELLED, "--with", "colours"), "Expected 'colours' to be one of words, topics"),
+    (("out.summary", *POOL, *LABELLED, "--without", "counts"), "nothing else can be left out"),
+    (("out.summary", *POOL, *LABELLED, "--shares", "words=.5"), "no share of rho for words: that is not measured"),
+    (("out.summary", *POOL, *LABELLED, "--shares", "points"), "to look like words=.5,points=.3"),
+    (("out.summary", *POOL, *LABELLED, "--shares", "fit=.5"), "found 'fit'"),
+    (("out.summary", *POOL, *LABELLED, "--shares", "points=.9,counts=.5"), "shares of rho"),
+    (("out.summary", *POOL, *LABELLED, "--names", "a,b"), "Expected 4 names, one for each label, found 2"),
+    (("out.summary", *POOL, *LABELLED, "--labels", "a,,b"), "--labels"),
+    (("out.summary", *POOL, "--label-field", "label", "--labels", "a,,b"), "found an empty name"),
+    (("out.summary", *POOL, "--label-field", "label", "--labels", "@no.txt"), "no.txt"),
+    (("out.summary", *POOL, *LABELLED, "--epsilon", 1, "--set", "epsilon=2"), "found it as --epsilon and by --set"),
+    (("out.summary", *POOL, *LABELLED, "--unit", "author"), "Expected --author-field NAME, as --unit author"),
+    (("out.summary", *POOL, *LABELLED, "--author-field", "who"), "Expected --author-field with --unit author"),
+    (("out.summary", *POOL, *LABELLED, "--set", "added=[1.0]"), "dptext summary add adds summaries"),
+    (("pool.jsonl", *POOL, *LABELLED, "--force"), "to be no input"),
+    (("a.summary", *POOL, *LABELLED), "Expected no file at"),
+    (("a.summary", "--like", "a.summary", "--label-field", "label", "--force"), "to be no input"),
+    (("out.summary", "--like", "a.summary", "--label-field", "label", "--unit", "author"), "Expected unit as in"),
+    (("out.summary", "--like", "a.summary", "--label-field", "label", "--labels", "a,b"), "Expected labels as in"),
+    (("out.summary", "--like", "a.summary", "--label-field", "label", "--set", "marks=2"), "Expected marks as in"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("given", "said"), UNMEASURED)
+def test_what_cannot_be_measured_is_refused(given: tuple[object, ...], said: str, refusals: Refusals) -> None:
+    assert said in refusals["summarize", "private.jsonl", *given]
 
 
 def test_a_summary_like_another_has_its_public_parts_and_noise_of_its_own(folder: Path) -> None:
@@ -213,6 +231,7 @@ def test_a_summary_like_another_has_its_public_parts_and_noise_of_its_own(folder
 # write
 
 
+@pytest.mark.slow_cases("jsonl", "parquet", why="CSV stays; tests/unit/runs has the formats")
 @pytest.mark.parametrize("end", ["csv", "jsonl", "parquet"])
 def test_a_corpus_is_written_in_each_format_with_the_columns_that_are_named(
     end: str, folder: Path, tmp_path: Path
@@ -266,21 +285,21 @@ def test_a_mix_takes_the_place_of_the_noisy_shares(folder: Path, tmp_path: Path)
         assert said in refused(tmp_path, *given[:2], "no.jsonl", "--mix", mix)
 
 
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        (("o.jsonl", "--writer", "poet"), "Expected writer='poet' to be one of pool, builtin"),
-        (("o.jsonl", "--writer", "pool", "--set", "colour=1"), "Known: size, prior"),
-        (("o.jsonl", "--size", 5, "--set", "size=6"), "found it as --size and by --set"),
-        (("o.xyz",), "o.xyz"),
-        (("o.jsonl", "--label-field", "text"), "text"),
-        (("a.summary", "--force"), "to be no input"),
-        (("a.summary.guarantee.json", "--force"), "to be no input"),
-        (("pool.jsonl",), "Expected no file at"),
-    ],
-)
-def test_what_cannot_be_written_is_refused(given: tuple[object, ...], said: str, folder: Path) -> None:
-    assert said in refused(folder, "write", "a.summary", *given)
+UNWRITTEN: Final[list[tuple[tuple[object, ...], str]]] = [
+    (("o.jsonl", "--writer", "poet"), "Expected writer='poet' to be one of pool, builtin"),
+    (("o.jsonl", "--writer", "pool", "--set", "colour=1"), "Known: size, prior"),
+    (("o.jsonl", "--size", 5, "--set", "size=6"), "found it as --size and by --set"),
+    (("o.xyz",), "o.xyz"),
+    (("o.jsonl", "--label-field", "text"), "text"),
+    (("a.summary", "--force"), "to be no input"),
+    (("a.summary.guarantee.json", "--force"), "to be no input"),
+    (("pool.jsonl",), "Expected no file at"),
+]
+
+
+@pytest.mark.parametrize(("given", "said"), UNWRITTEN)
+def test_what_cannot_be_written_is_refused(given: tuple[object, ...], said: str, refusals: Refusals) -> None:
+    assert said in refusals["write", "a.summary", *given]
 
 
 def test_a_summary_that_is_changed_or_alone_is_refused(folder: Path, tmp_path: Path) -> None:
@@ -342,6 +361,7 @@ def test_a_summary_without_its_pool_is_used_with_the_pool(folder: Path, tmp_path
     assert (tmp_path / "csv.jsonl").read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
 
 
+@pytest.mark.slow  # tests/unit/runs/test_summarizing.py adds them; the test above writes from one
 def test_a_summary_without_its_pool_is_shown_explained_measured_alike_and_added(folder: Path, tmp_path: Path) -> None:
     ran(folder, "summarize", "private.jsonl", tmp_path / "a.summary", *POOL, *LABELLED, "--without-pool")
     shown = ran(tmp_path, "summary", "show", "a.summary")
@@ -407,6 +427,7 @@ def deviation(*summaries: Summary) -> float:
     return math.hypot(*(each.known["counts"].deviation for each in summaries))
 
 
+@pytest.mark.slow_cases("True", why="tests/unit/runs/test_summarizing.py adds disjoint ones")
 @pytest.mark.parametrize("disjoint", [False, True])
 def test_summaries_add_up_with_their_noise_and_what_they_cost(disjoint: bool, folder: Path, tmp_path: Path) -> None:
     parts = [read(folder / f"{name}.summary") for name in "abc"]
@@ -427,6 +448,7 @@ def test_summaries_add_up_with_their_noise_and_what_they_cost(disjoint: bool, fo
     ran(tmp_path, "write", "sum.summary", "out.jsonl", "--writer", "pool")
 
 
+@pytest.mark.slow  # tests/unit/synthesis and tests/unit/runs add sums and refuse parts
 def test_a_sum_is_added_to_but_not_to_a_part_of_it(folder: Path, tmp_path: Path) -> None:
     ran(folder, "summary", "add", "a.summary", "b.summary", tmp_path / "ab.summary")
     ran(folder, "summary", "add", tmp_path / "ab.summary", "c.summary", tmp_path / "abc.summary")
@@ -450,6 +472,9 @@ def first(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.slow_cases(
+    "public parts", "relation", "labels", why="other blocks stay; tests/unit/synthesis has the others"
+)
 @pytest.mark.parametrize(
     ("more", "what"),
     [
@@ -469,18 +494,18 @@ def test_summaries_that_differ_are_refused_with_what_differs(
     assert "dptext summarize --like FIRST" in said
 
 
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        (("a.summary", "out.summary"), "Expected at least two summaries and the file of their sum"),
-        (("a.summary", "b.summary", "a.summary", "--force"), "to be no input"),
-        (("a.summary", "b.summary", "c.summary"), "Expected no file at"),
-        (("a.summary", "no.summary", "out.summary"), "no.summary"),
-        (("a.summary", "b.summary", "out.csv"), "Expected OUT.summary"),
-    ],
-)
-def test_what_cannot_be_added_is_refused(given: tuple[str, ...], said: str, folder: Path) -> None:
-    assert said in refused(folder, "summary", "add", *given)
+UNADDED: Final[list[tuple[tuple[object, ...], str]]] = [
+    (("a.summary", "out.summary"), "Expected at least two summaries and the file of their sum"),
+    (("a.summary", "b.summary", "a.summary", "--force"), "to be no input"),
+    (("a.summary", "b.summary", "c.summary"), "Expected no file at"),
+    (("a.summary", "no.summary", "out.summary"), "no.summary"),
+    (("a.summary", "b.summary", "out.csv"), "Expected OUT.summary"),
+]
+
+
+@pytest.mark.parametrize(("given", "said"), UNADDED)
+def test_what_cannot_be_added_is_refused(given: tuple[object, ...], said: str, refusals: Refusals) -> None:
+    assert said in refusals["summary", "add", *given]
 
 
 @pytest.mark.slow

@@ -38,6 +38,7 @@ def test_a_distilled_encoder(folder: Path) -> None:
     assert sum(own[row["text"]] == row["label"] for row in made) > 0.4 * len(made)  # by chance a quarter
 
 
+@pytest.mark.slow_cases("glove", why="the distilled encoder reads the same vectors")
 @pytest.mark.parametrize("encoder", ["distilled", "glove"])
 def test_a_pool_of_the_same_words_costs_nothing(encoder: str, folder: Path) -> None:
     books = f"{encoder}.db"

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -17,18 +18,25 @@ SMALL = ("--public", "pool.jsonl", "-m", "topics", "--set", "encoder=glove", "--
 PAID = (*SMALL, "--set", "epsilon=2", "--ledger", "books.db", "--account", "letters")
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A private corpus, a pool, and an account."""
+    made = tmp_path_factory.mktemp("paid")
     for name, n, seed in (("private", 60, 1), ("pool", 60, 2)):
         rows = [{"text": r.text, "label": r.label} for r in sample_records(n, seed=seed)]
-        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+        (made / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
     opened = dptext(
         "budget", "open", "letters", "--unit", "document", "--epsilon", 20, "--delta", 1e-5, "--relation",
-        "add_or_remove_one", "--ledger", "books.db", cwd=tmp_path,
+        "add_or_remove_one", "--ledger", "books.db", cwd=made,
     )  # fmt: skip
     assert opened.returncode == 0, opened.stderr
-    return tmp_path
+    return made
+
+
+@pytest.fixture
+def folder(made: Path, tmp_path: Path) -> Path:
+    """A copy of them."""
+    return Path(shutil.copytree(made, tmp_path / "copy"))
 
 
 def charges(folder: Path) -> list[bool]:

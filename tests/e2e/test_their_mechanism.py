@@ -107,6 +107,7 @@ def test_explain_of_settings_and_of_a_model(dptext: Command, said: list[str]) ->
     assert "did you mean 'size'?" in dptext("explain --mechanism headline --set epsilon=4 --set sise=3", code=2)
 
 
+@pytest.mark.slow  # tests/unit/audits has the claim
 def test_audit_holds_it_to_its_own_guarantee(dptext: Command, said: list[str]) -> None:
     trial = "distinguish --model headline.model --first good --second paris --trials 1000 --seed 1"
     found = json.loads(dptext(f"audit {trial} --json"))

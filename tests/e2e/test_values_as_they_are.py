@@ -98,6 +98,7 @@ def test_columns_of_parquet_leave_with_their_types(tmp_path: Path, ids: list[Any
     assert pq.read_schema(part).remove_metadata() == found.schema.remove_metadata()
 
 
+@pytest.mark.slow_cases("float with a gap", "day", why="whole numbers, fractions, words and booleans stay")
 @pytest.mark.parametrize("name", LABELS)
 def test_labels_of_parquet_have_the_type_of_their_column_where_each_public_one_is_a_value_of_it(
     tmp_path: Path, name: str
@@ -116,6 +117,7 @@ def test_labels_of_parquet_have_the_type_of_their_column_where_each_public_one_i
         assert again <= {label.lower() if name == "yes" else label for label in public}
 
 
+@pytest.mark.slow_cases("xlsx", why="tests/unit/text reads the cells of Excel")
 @pytest.mark.parametrize("extension", ["jsonl", "json", "xlsx"])
 def test_an_id_keeps_its_own_type_where_each_value_has_one(tmp_path: Path, extension: str) -> None:
     ids = [7, "8", "k9", 2**60, 11, "0012"]
@@ -254,8 +256,8 @@ def _packed() -> dict[str, tuple[bytes, str]]:
 
 
 @pytest.mark.slow_cases(
-    *("tsv", "json", *(f"{name}-{kind}" for name in ("jsonl", "txt") for kind in ("bzip2", "xz", "zstd"))),
-    why="CSV has every kind, and lines have gzip and the files of tables",
+    *("tsv", "json", "txt", *(f"jsonl-{kind}" for kind in ("bzip2", "xz", "zstd", "Parquet", "Arrow"))),
+    why="CSV has every kind, and JSON lines have gzip and Excel",
 )
 @pytest.mark.parametrize("name", _packed())
 @pytest.mark.parametrize("extension", ["jsonl", "csv", "tsv", "txt", "json"])

@@ -117,14 +117,14 @@ def rig(request: pytest.FixtureRequest, tmp_path: Path, new_ledger) -> Iterator[
 
 @pytest.mark.slow_cases("postgresql", why="SQLite is killed in the same way; tests/unit/ledger has PostgreSQL")
 @pytest.mark.parametrize(
-    ("before", "after"), [(2, 1), pytest.param(25, 25, marks=pytest.mark.slow)], ids=["few", "many"]
+    ("before", "after"), [(1, 1), pytest.param(25, 25, marks=pytest.mark.slow)], ids=["few", "many"]
 )
 def test_workers_are_killed_around_the_publishing_of_parts(rig: Rig, before: int, after: int) -> None:
     rig.plan_kills(before, after)
     rig.finish(rig.begin(resume=False))
     rig.check()
     died = before + after - len(list(rig.kills.iterdir()))
-    assert died >= 3, "hardly anybody was killed"
+    assert died >= min(3, before + after), "hardly anybody was killed"
     print(f"{died} workers were killed")
 
 

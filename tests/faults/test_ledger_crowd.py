@@ -174,7 +174,7 @@ def test_a_ledger_is_made_and_accounts_are_opened_once(
     new_ledger: Callable[[], str],
     children: Children,
 ) -> None:
-    location, n = new_ledger(), 12
+    location, n = new_ledger(), 8
     made, opened, of_one_dataset, charged, upgraded = children.do(
         "crowd",
         location=location,
@@ -230,7 +230,7 @@ def test_a_ledger_is_upgraded_once(new_ledger: Callable[[], str], children: Chil
 
 @pytest.mark.slow_cases("sqlite", why="SQLite has one writer at a time; a crowd is harder for PostgreSQL, which stays")
 def test_books_add_up_at_every_moment(new_ledger: Callable[[], str], children: Children) -> None:
-    location, n, each = new_ledger(), 6, 15
+    location, n, each = new_ledger(), 6, 7
     ledger = Ledger.create(location, key=SUBJECT_KEY)
     ledger.open_account("everyone", limit(1000.0), by_subject=True)
     ledger.close()
@@ -252,9 +252,9 @@ def test_accounts_that_share_standings_do_not_disturb_each_other(
     children: Children,
 ) -> None:
     """Both charges write the same new standings, which PostgreSQL lets one of them do at a time."""
-    location, names, own = new_ledger(), "abcdef", [1.0, 2.0, 4.0, 8.0, 16.0, 32.0]
+    location, names, own = new_ledger(), "abc", [1.0, 2.0, 4.0]
     ledger = Ledger.create(location, key=SUBJECT_KEY)
-    for account, first, order in (("everyone", 0.5, range(6)), ("other", 0.25, reversed(range(6)))):
+    for account, first, order in (("everyone", 0.5, range(3)), ("other", 0.25, reversed(range(3)))):
         ledger.open_account(account, limit(1000.0), by_subject=True)
         for i in order:
             ledger.charge(account, request(own[i]), subjects=[names[i]])
@@ -279,15 +279,15 @@ def test_a_stricter_isolation_by_default_changes_nothing(
     server = request.getfixturevalue("postgres")
     location = server.create_database()
     ledger = Ledger.create(location, key=SUBJECT_KEY)
-    ledger.open_account("everyone", limit(2.0))
+    ledger.open_account("everyone", limit(1.0))
     ledger.close()
     name = location.rpartition("/")[2]
     server.sql(f"alter database {name} set default_transaction_isolation = '{level}'")
     _, results = children.do(
-        "crowd", location=location, steps=[[LOOK] * 12, [charge("everyone", f"{i}", 0.25) for i in range(12)]]
+        "crowd", location=location, steps=[[LOOK] * 6, [charge("everyone", f"{i}", 0.25) for i in range(6)]]
     )
     acknowledged = {f"{i}": each["value"][0] for i, each in enumerate(results) if "value" in each}
     assert {each.key: each.number for each in ledger.log("everyone")} == acknowledged
     assert ledger.verify("everyone").problems == ()
     ledger.close()
-    assert len(acknowledged) == 8, results
+    assert len(acknowledged) == 4, results

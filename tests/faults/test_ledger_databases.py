@@ -17,6 +17,7 @@ from dptext.ledger.books import Ledger
 
 @pytest.mark.slow_cases(
     "postgresql-charge, which was written",
+    "postgresql-settle",
     "postgresql-settle, which was written",
     why="SQLite stays in full, PostgreSQL where nothing was written",
 )

@@ -38,7 +38,7 @@ def test_a_locked_file(path: Path, faulty: Callable[..., Faulty], how: str) -> N
 def test_a_lock_is_waited_for(path: Path) -> None:
     with contextlib.closing(sqlite3.connect(path, isolation_level=None, check_same_thread=False)) as other:
         other.execute("BEGIN IMMEDIATE")
-        timer = threading.Timer(0.3, other.execute, ["ROLLBACK"])
+        timer = threading.Timer(0.15, other.execute, ["ROLLBACK"])
         timer.start()
         with contextlib.closing(at(str(path), wait=20.0)) as ledger:
             assert ledger.charge("account", request(0.5)).number == 31
@@ -225,11 +225,12 @@ def test_a_ledger_cannot_be_made(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_damage_anywhere_is_said_in_plain_words(whole: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("seeds", [range(12), pytest.param(range(12, 40), marks=pytest.mark.slow)], ids=["few", "more"])
+def test_damage_anywhere_is_said_in_plain_words(seeds: range, whole: Path, tmp_path: Path) -> None:
     """Bytes that are overwritten may go unnoticed, but for `verify`; what is noticed is an error of dptext."""
     data, path = whole.read_bytes(), tmp_path / "ledger.db"
     surprises = []
-    for seed in range(40):
+    for seed in seeds:
         rng, damaged = random.Random(seed), bytearray(data)
         for _ in range(rng.choice([1, 20, 200])):
             damaged[rng.randrange(4096, len(data))] = rng.randrange(256)

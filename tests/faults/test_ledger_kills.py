@@ -147,7 +147,7 @@ def test_death_at_each_step_of_making_a_ledger(
 
 
 @pytest.mark.slow_cases("postgresql", why="SQLite is killed in the same way; tests/unit/ledger has PostgreSQL")
-@pytest.mark.parametrize("kills", [16, *(pytest.param(kills, marks=pytest.mark.slow) for kills in (100, 500))])
+@pytest.mark.parametrize("kills", [8, *(pytest.param(kills, marks=pytest.mark.slow) for kills in (100, 500))])
 def test_death_at_random_moments(
     location: str,
     ledger: Ledger,

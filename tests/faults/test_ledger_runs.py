@@ -134,6 +134,7 @@ def test_runs_that_are_killed_pay_once(
         assert ledger.verify(account).problems == ()
 
 
+@pytest.mark.slow_cases("postgresql", why="runs at SQLite are the same")
 def test_runs_with_one_key_release_once(
     location: str,
     ledger: Ledger,

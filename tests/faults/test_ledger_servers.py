@@ -33,7 +33,7 @@ def test_a_server_that_is_stopped(postgres: Server, location: str, faulty: Calla
     found.is_well_again()
 
 
-@pytest.mark.slow_cases("user", "password", why="an URL without a password gets the same answer")
+@pytest.mark.slow_cases("user", "password", "port", why="an URL without a password gets the same answer")
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -148,6 +148,7 @@ def test_no_wait_is_none(location: str) -> None:
             timer.join()
 
 
+@pytest.mark.slow_cases("0003", why="a later schema stays")
 @pytest.mark.parametrize("other", ["next", "0003"])
 def test_a_schema_of_another_time(postgres: Server, location: str, faulty: Callable[..., Faulty], other: str) -> None:
     found = faulty(location, secret=postgres.password)
@@ -233,6 +234,7 @@ class Wire:
         return True
 
 
+@pytest.mark.slow_cases("before", why="a commit that nobody hears of stays, which is harder")
 @pytest.mark.parametrize("cut", ["before", "after"])
 def test_a_connection_that_is_lost_at_commit(
     postgres: Server, location: str, faulty: Callable[..., Faulty], cut: str
@@ -274,6 +276,7 @@ def test_a_server_that_dies_within_a_charge(postgres: Server, location: str, fau
     found.is_well_again()
 
 
+@pytest.mark.slow  # a server that dies within a charge stays above, a crowd in test_ledger_crowd.py
 def test_a_server_that_dies_while_many_charge(
     postgres: Server,
     location: str,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import shutil
 import signal
 import sys
 from collections.abc import Callable
@@ -56,14 +58,22 @@ KEPT: dict[str, tuple[Any, str, int]] = {
 }
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A private corpus, a pool, and an account."""
+    made = tmp_path_factory.mktemp("made")
     for name, n, seed in (("private", 120, 1), ("pool", 90, 2)):
         rows = [{"text": r.text, "label": r.label} for r in dp.sample_records(n, seed=seed)]
-        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
-    dp.Ledger.create(tmp_path / "books.db").open_account("all", LIMIT)
-    return tmp_path
+        (made / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    with contextlib.closing(dp.Ledger.create(made / "books.db")) as ledger:
+        ledger.open_account("all", LIMIT)
+    return made
+
+
+@pytest.fixture
+def folder(made: Path, tmp_path: Path) -> Path:
+    """A copy of them."""
+    return Path(shutil.copytree(made, tmp_path / "copy"))
 
 
 def dying(where: Any, name: str, after: int) -> None:
@@ -130,8 +140,14 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 
 
 @pytest.mark.slow_cases(
-    *("before writing-True", "written-True", "before publishing-True", "in the middle of writing-False"),
-    why="a death before, amid and after each of them stays",
+    *(
+        "the summary has its name-True",
+        "before writing-True",
+        "written-True",
+        "in the middle of keeping the files-True",
+    ),
+    *("before publishing-True", "in the middle of publishing-True", "in the middle of writing-False"),
+    why="a death before the charge is settled, in the middle of writing and before publishing stays",
 )
 @pytest.mark.parametrize(
     ("step", "paid"),
@@ -154,7 +170,7 @@ def test_a_run_that_dies_in_writing_goes_on_from_what_it_drew(step: str, paid: b
     dp.verify(certificate_path(folder / "out.jsonl"), **({"ledger": ledger} if paid else {}))
 
 
-@pytest.mark.slow_cases("drawn", why="a death after it, before its state is written, stays")
+@pytest.mark.slow_cases("drawn", "charged", why="a death after them, before the state is written, stays")
 @pytest.mark.parametrize("step", UNKEPT)
 def test_a_run_that_dies_before_it_keeps_its_numbers_reads_again_under_one_charge(step: str, folder: Path) -> None:
     given = ("synthesize", "private.jsonl", "out.jsonl", *SMALL, *PAYING)
@@ -187,6 +203,7 @@ def redrawing() -> None:
     Unpublished.drawn = lambda *_, **__: None  # type: ignore[method-assign,assignment,return-value]
 
 
+@pytest.mark.slow  # it tries the test above
 def test_a_run_that_draws_again_is_caught(folder: Path) -> None:
     given = ("synthesize", "private.jsonl", "out.jsonl", *SMALL)
     assert command(folder, *given, first=lambda: dying(*KEPT["in the middle of writing"])) == -signal.SIGKILL

@@ -103,6 +103,13 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file() and "books" not in path.name}
 
 
+@pytest.mark.slow_cases(
+    "the files are whole",
+    "one file has its name",
+    "two files have their names",
+    "three files have their names",
+    why="a death before, at and after the settlement stays, and one when all files have names",
+)
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 @pytest.mark.parametrize("step", STEPS)
 def test_a_killed_synthesis_is_drawn_and_paid_once(step: str, topics: Fitted, tmp_path: Path) -> None:

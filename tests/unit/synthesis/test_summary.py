@@ -11,6 +11,7 @@ import pytest
 
 import dptext as dp
 from dptext.errors import ConfigError
+from dptext.privacy.events import ZcdpEvent
 from dptext.sampling.randomness import secure, seeded
 from dptext.synthesis.agreement import Known, least_squares
 from dptext.synthesis.blocks import COUNTS, POINTS, TOPICS, UNLIKE, WORDS
@@ -243,3 +244,17 @@ def test_two_summaries_of_a_corpus_are_two_releases(fitted: dict[SummarySpec, Fi
             twice[0].plus(twice[1], disjoint=True)
     with pytest.raises(ConfigError, match="differ in"):
         one.plus(fitted[WITHOUT_POINTS].measure(corpus([]), Draws(secure())), disjoint=True)
+    dearer = Summary(replace(ALL, epsilon=2 * ALL.epsilon), one.public, two.known)
+    for apart in (one.plus(dearer, disjoint=True), dearer.plus(one, disjoint=True)):
+        assert apart.spec.events(ALL.units[0]) == (ZcdpEvent(dearer.spec.rho),)
+    bare = Summary(ALL, one.public.without_pool(), two.known)
+    assert one.plus(bare, disjoint=True).public.has_pool
+    assert not bare.plus(one, disjoint=True).public.has_pool
+    other = replace(ALL, labels=ALL.labels[::-1])
+    for spec, public, what in (
+        (replace(ALL, relation="replace_one"), one.public, "relation"),
+        (other, one.public, "labels"),
+        (ALL, ALL.fit(public=POOL[:60], seed=1).public, "public parts"),
+    ):
+        with pytest.raises(ConfigError, match=f"differ in {what}:"):
+            one.plus(Summary(spec, public, two.known), disjoint=False)
