@@ -89,9 +89,9 @@ def worst_pairs(
     The pairs differ in known or unknown words, capitals, punctuation, or one of several equal words. The last kind
     shows noise that tokens share. If lengths are protected, the empty text is paired with `max_tokens` words.
     `words` are at least two words of the mechanism's vocabulary, else ConfigError. `labels` are the public labels of a
-    mechanism that reads private labels: if the unit is the document and no label is revealed, they add pairs of records with one
-    text and two labels, or a label and none. IncomparableError for a unit or relation that one record cannot show, or a
-    revealed fact that is not a known function of the text: in that case give two inputs yourself.
+    mechanism that reads private labels: if the unit is the document and no label is revealed, they add pairs of records
+    with one text and two labels, or a label and none. IncomparableError for a unit or relation that one record cannot
+    show, or a revealed fact that is not a known function of the text: in that case give two inputs yourself.
     """
     if len(words) < 2:
         raise ConfigError(f"Expected words={tuple(words)!r} to be at least two. Give words that the mechanism knows.")
