@@ -3,18 +3,23 @@
 tests/e2e/test_their_mechanism.py runs the other code and the commands of the page, where that package is installed.
 """
 
+import importlib
 import importlib.util
+import re
 import sys
 import tomllib
 from collections.abc import Sequence
+from dataclasses import fields
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 
+from dptext.errors import ConfigError
 from dptext.mechanism import Mechanism
 from dptext.mechanisms import bases
+from dptext.mechanisms.candidates.candidates import Candidates
 from dptext.privacy.events import TopKEvent
 from dptext.sampling.randomness import Randomness
 from dptext.sampling.top_k import TopKRandomizedResponse
@@ -50,6 +55,32 @@ def test_what_the_page_says_is_so() -> None:
     for path in ("src/dptext/registry.py", "src/dptext/__init__.pyi", "docs/guides/choose-a-mechanism.md"):
         assert f"`{path}`" in PAGE
         assert (ROOT / path).is_file()
+
+
+def test_the_ranker_of_a_package_is_loaded_from_the_setting_that_the_page_names() -> None:
+    name = re.search(r"`candidates` loads it from the folder in its\s+setting `(\w+)`", PAGE)
+    assert name is not None
+    assert name[1] in {each.name for each in fields(Candidates)}
+    with pytest.raises(ConfigError, match=f"Expected {name[1]}='' to be "):
+        Candidates(epsilon=1.0, ranker="adept")  # the ranker of another package, ours
+
+
+def test_a_name_is_in_the_module_that_stands_behind_it() -> None:
+    named = re.findall(r"`(\w+)`\s+\(`(dptext[\w.]+)`\)", PAGE)
+    assert len(named) > 5
+    for name, module in named:
+        assert hasattr(importlib.import_module(module), name), (name, module)
+
+
+def test_the_files_that_the_page_names_are_there() -> None:
+    new = {"headline", "mottos", "counting"}
+    rows = re.findall(r"^\| `([\w./-]+)` \|", PAGE, re.MULTILINE)
+    assert len(rows) > 20
+    for path in rows:
+        found = ROOT / path
+        made = found.stem.removeprefix("test_") in new
+        assert found.parent.is_dir(), path
+        assert made or found.is_file(), path
 
 
 class Best(TopKRandomizedResponse):

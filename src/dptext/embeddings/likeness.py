@@ -24,7 +24,7 @@ _SENTENCES_AT_ONCE = 512
 
 
 def in_blocks(rows: Floats, work: Callable[[Floats], Floats]) -> Floats:
-    """Apply `work` to blocks `(256, dim)`, padded with zeros, so that no row's result depends on the number of rows."""
+    """Apply `work` to blocks `(256, dim)`, padded with zeros. So no row's result depends on the number of rows."""
     padded = np.zeros((_ROWS, rows.shape[1]))
     parts = []
     for start in range(0, max(len(rows), 1), _ROWS):

@@ -26,8 +26,8 @@ _DEPTH = 32  # words per lane; they share the lane's largest score, and are comp
 _GROUP = COLUMNS * _DEPTH
 _AT_ONCE = 256  # queries at once: their largest scores over 400,000 words take 13 MB
 _LANES_AT_ONCE = 1 << 14
-_SHARES = {True: 2.0**-10, False: 2.0**-40}  # s: about bfloat16's relative rounding; without it next to 0
-ROUNDED_UP = 1 + 1e-6  # factor of widths, so that the rounding of their own sums makes none too small
+_SHARES = {True: 2.0**-10, False: 2.0**-40}  # s: the relative rounding of bfloat16, about; nearly 0 without it
+ROUNDED_UP = 1 + 1e-6  # factor of widths: it exceeds the rounding of their sums, so none is too small
 _LEAST = np.float32(-3e38)
 _NEVER = 2.0**100  # |e|^2 / 2 of the padding in the last group
 _TIES = 2.0**-50  # times n + 4: twice the relative rounding error between two sums of n squares in float64
@@ -38,7 +38,7 @@ _compiled = compiled_with(fastmath={"reassoc", "contract"})
 
 @_compiled
 def _find_tops(rows: Array, panels: Array, room: Array, tops: Array) -> None:
-    """The largest score of each query in each lane, `(n_queries, n_lanes)`. Both numbers are multiples of a tile."""
+    """The largest score of each query in each lane, `(n_queries, n_lanes)`: multiples of `ROWS` and of `COLUMNS`."""
     stride, (_, depth, steps, _) = rows.shape[1] * rows.itemsize, panels.shape
     for group in range(len(panels)):
         for i in range(0, len(tops), ROWS):
@@ -68,12 +68,12 @@ def _find_squares(points: Array, vectors: Array, rows: Array, lanes: Array, squa
 
 
 class Screen:
-    """A vocabulary prepared for the first pass. `NearestWords` gives its coordinates, and has the same search."""
+    """A vocabulary prepared for the first pass. `NearestWords` makes it, and finds the same words without it."""
 
     __slots__ = ("_panels", "_radius", "_vectors")
 
     def __init__(self, vectors: Singles, radius: float, words: Singles, halves: Singles) -> None:
-        """Take vectors, their radius, and, in float32, e (`words` centred, in units of the radius) and |e|^2 / 2."""
+        """Take `vectors` and their `radius`. In float32: `words`, e (centred, over the radius); `halves`, |e|^2 / 2."""
         packed = _pack(_columns(words, halves))
         per_step = 4 // packed.itemsize
         # The words of a lane are consecutive in the vocabulary; a panel holds one word of each lane.

@@ -15,7 +15,7 @@ from dptext.types import Floats, Integers
 _TEXTS_AT_ONCE: Final = 64
 #: A choice of the next token of texts, from log-probabilities `(rows, vocabulary)` and each row's tokens so far.
 Choose = Callable[[Floats, Sequence[Tokens]], Integers]
-#: Called with the number of texts written so far. Texts that are being written count by the part that is there.
+#: Called with the number of texts written so far. Texts in the making count as the part of their steps that is done.
 OnWritten = Callable[[int], None]
 
 
@@ -30,8 +30,8 @@ class Shifted:
     """Draw in proportion to p^(1 / temperature) e^shift among the most likely options. Draws protect no private input.
 
     Tokens that are already in a text get no positive shift. `expected` `(size,)` is the expected number of occurrences
-    of each token, summed over the steps. `likely` is the sum of the log-probabilities, without shift, of the `drawn`
-    tokens.
+    of each token, summed over the steps. `drawn` is the number of drawn tokens, and `likely` the sum of their
+    log-probabilities without shift.
     """
 
     __slots__ = ("_end", "_options", "_shift", "_source", "_temperature", "drawn", "expected", "likely")

@@ -31,15 +31,18 @@ class SubjectKey:
             raise ConfigError(f"Expected a subject key of {_BYTES} bytes.")
 
     def check(self, account: str) -> bytes:
-        """Return the bytes by which an account recognizes its key; they also say that names compare as they look."""
+        """Return the bytes by which an account recognizes its key and its rule for names.
+
+        The rule is `seen_form`; its name is among the hashed bytes.
+        """
         return self._keyed("check seen", account, "")
 
     def hash(self, account: str, name: str) -> bytes:
-        """Return the hash of a name as spelled, 32 bytes. It differs between accounts, which so cannot be joined."""
+        """Return the hash of a name as spelled, 32 bytes. It differs between accounts: hashes cannot join them."""
         return self._keyed("subject", account, name)
 
     def naming(self, account: str, kept: bytes) -> "Naming":
-        """Return the hashing of an account's names; it has `kept` the bytes of `check`. ConfigError: of another key."""
+        """Return the hashing of an account's names. ConfigError: the account has `kept` bytes of another key."""
         if not secrets.compare_digest(kept, self.check(account)):
             raise ConfigError(
                 f"Expected the subject key with which account {account!r} was opened, found another: under it every "
@@ -84,7 +87,7 @@ class SubjectsDigest:
 
 
 def read_subject_key(path: Path) -> SubjectKey:
-    """Return the key in a file of `create_subject_key`. ConfigError: there is no file, or something else."""
+    """Return the key in a file of `create_subject_key`. ConfigError: there is no such file, or it holds no key."""
     _require_file_name(path)
     try:
         with path.open("rb") as file:
@@ -109,7 +112,10 @@ def _require_file_name(path: Path) -> None:
 
 
 def create_subject_key(path: Path) -> SubjectKey:
-    """Return the key in a file, made readable by its owner alone if absent. ConfigError: it is something else."""
+    """Return the key in a file. A missing file is made, with a new key that its owner alone can read.
+
+    ConfigError: the file holds no key.
+    """
     _require_file_name(path)
     write_first(path, f"{secrets.token_bytes(_BYTES).hex()}\n".encode())
     return read_subject_key(path)

@@ -13,8 +13,8 @@ computed and the smallest is returned:
 * pure epsilons added up, Gaussian parts by their analytic curve (Balle and Wang 2018), sampled Gaussian
   parts by the pessimistic privacy loss distribution of dp-accounting;
 * the exact privacy loss distribution of equal runs of randomized response (derivations, "Top-k randomized response").
-  An epsilon-DP run loses no more than binary randomized response at epsilon. Nor does an (epsilon, delta)-DP run once
-  its delta is subtracted from the total (Kairouz, Oh and Viswanath 2015);
+  An epsilon-DP run loses no more than binary randomized response at epsilon. The same holds for an (epsilon, delta)-DP
+  run, if its delta is subtracted from the total delta (Kairouz, Oh and Viswanath 2015);
 * zero-concentrated DP and Renyi DP, converted as in Canonne, Kamath and Steinke 2020, proposition 12;
 * numerical privacy loss distributions of runs of several kinds; `quick_epsilon` leaves these out.
 """
@@ -51,8 +51,8 @@ from dptext.privacy.loss_distributions import Mixable, inverse_square, is_mixabl
 from dptext.types import Floats
 
 MAX_EXACT_RUNS = 32_768  # for more runs, the exact distribution of top-k losses takes more time than it is worth
-#: Up to this number of runs, an exponential mechanism gets the exact bound of randomized response and no other.
-#: Earlier versions computed the cost of more runs numerically.
+#: Up to this number of equal runs of an exponential mechanism, the exact bound of randomized response is the only bound
+#: that is computed. For more runs, bounds by zCDP and Renyi DP are computed, too.
 _MAX_ALONE = 16_384
 _LARGEST_RHO = 1e15
 _ORDERS = 1 + np.logspace(-4, 3.5, 160)
@@ -242,7 +242,7 @@ def _unsampled_epsilon(rho: float, delta: float, precision: float | None) -> flo
 
 
 class Sums(NamedTuple):
-    """Sums over runs, in `curves.units`: exact, so the order does not matter. The bounds of `epsilons` need no more."""
+    """Exact sums over runs in any order, in `curves.units`. `epsilons` computes its bounds from these sums alone."""
 
     pure: int = 0  # epsilons at delta 0
     slack: int = 0  # additive deltas
@@ -286,7 +286,7 @@ class Sums(NamedTuple):
             noise = _unsampled_epsilon(curves.round_up(Fraction(self.noise, curves.UNIT)), left, precision)
         yield curves.round_up(Fraction(self.pure + curves.units(noise), curves.UNIT))
         rho = curves.round_up(Fraction(self.rho, curves.UNIT))
-        # `_bounds` charges few exponential runs by another bound, which may be larger than the bound by zCDP.
+        # For few equal exponential runs `_bounds` yields no bound by zCDP, and its bound may be larger.
         if left and rho < _LARGEST_RHO and not self.exponential:
             yield curves.zcdp_epsilon(rho, left)
 

@@ -11,9 +11,10 @@ from dptext.types import Json
 
 @dataclass(frozen=True, slots=True)
 class Pooled:
-    """One metric of one row on one corpus, over its trials: mean value, lowest and highest end of an interval.
+    """One metric of one row on one corpus, over its trials.
 
-    A trial without an interval counts with its value; `interval` says whether every trial has one.
+    `value` is the mean of the trials' values. `low` and `high` are the lowest and the highest end of their intervals. A
+    trial without an interval counts as an interval of its value alone. `interval` says whether every trial has one.
     """
 
     value: float

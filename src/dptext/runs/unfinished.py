@@ -96,7 +96,7 @@ class Unfinished:
                 path.unlink(missing_ok=True)
 
     def _keep_what_was_paid(self) -> None:
-        """Raise ConfigError for a whole output under the charge key of this run, which pays for that output alone."""
+        """Raise ConfigError if the unfinished output is whole and paid under the key of this run: a key pays once."""
         if self.due is None or self.due.payment.key is None or not self.state.exists():
             return
         try:

@@ -29,7 +29,7 @@ from dptext.sampling.top_k import best_number
 from dptext.sampling.weights import Rankable, blocks_of, checked
 from dptext.types import Booleans, Floats, Int16s, Integers, Singles
 
-_ROUNDS, _FEWER = 300, 100  # of the ascent, for a final choice and for a trial
+_ROUNDS, _FEWER = 300, 100  # steps of the ascent, for the final choice and in cross-validation
 MIXTURES = (0.0, 0.25, 0.5, 0.75, 1.0)  # candidate shares of the envelope of equal weights in the mixture
 _PRUNE_EVERY, _LEAST = 20, 0.01
 _HALVINGS = 40
@@ -37,7 +37,7 @@ _HALVINGS = 40
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EnvelopeResponse:
-    """A choice by weight: an input's best options, in their order, are raised from their least weight by e^epsilon.
+    """A choice by weight. The weights of an input's best options are raised, best first, by a factor of e^epsilon.
 
     The `least` weights `(size,)` are public. An option of weight 0 is never chosen. All weights are whole numbers. The
     weights of an input add up to `total`, so the last raised option is raised in part.
@@ -113,7 +113,7 @@ class EnvelopeResponse:
         return np.asarray(result)
 
     def in_play(self) -> int:
-        """The number of options that get 99% of the least weights: the number of texts that are really used."""
+        """The smallest number of options that have 99% of the sum of all least weights together."""
         shares = np.sort(self.least)[::-1].cumsum() / self.least.sum(dtype=np.float64)
         return int(np.searchsorted(shares, 0.99) + 1)
 
@@ -151,7 +151,7 @@ def _mixtures(gains: Floats, own: Booleans, scores: Int16s, epsilon: float, roun
 
 
 def top_k_envelope(k: int, size: int, *, epsilon: float) -> Floats:
-    """The envelope of top-k randomized response: equal least chances `(size,)`, of which k are raised."""
+    """The envelope of top-k randomized response: equal least chances `(size,)`. An input raises k of them."""
     return np.full(size, 1 / (k * _ratio(epsilon) + size - k))
 
 

@@ -44,7 +44,7 @@ class Checks:
         return _BYTES_PER_CHARACTER * self.max_characters + _BYTES_FOR_OTHER_FIELDS
 
     def record(self, item: object, *, default_id: str) -> Record | Bad | Broken:
-        """Return the record of a row, or the fault. A ready record is returned after the checks of its strings."""
+        """Return the record of a row, or the fault. A row that is a `Record` is returned if its strings are sound."""
         match item:
             case Bad() | Broken():
                 return item
@@ -140,7 +140,7 @@ def _table(rows: list[Row], names: list[str]) -> Table | None:
 
 
 def _longest(texts: Sequence[str], most: int) -> int:
-    """Return the characters of the longest text, or its bytes if these are at most `most`."""
+    """Return the largest number of characters of a text, or of bytes if no text has more than `most` bytes."""
     if isinstance(texts, PlainTexts) and (size := int(texts.sizes().max())) <= most:
         return size
     return max(map(len, texts))
@@ -185,7 +185,10 @@ def _random(*shape: int) -> UInt64s:
 
 @dataclass(slots=True)
 class Ids:
-    """A growing set of ids, for columns of ids. While ids rise, as numbers do, each is compared with the last alone."""
+    """A growing set of ids, which takes columns of ids.
+
+    As long as ids rise, as running numbers do, each id is compared with the id before it alone. Then a table is built.
+    """
 
     _rising: list[UInt64s] = field(default_factory=list)
     _last: int = 0
@@ -234,7 +237,7 @@ def _utf8(ids: Sequence[str]) -> tuple[UInt8s, _Numbers]:
 
 
 def _words(data: UInt8s, stops: _Numbers, sizes: _Numbers, n: int) -> UInt64s:
-    """Return the last `n` words of each id, `(ids, n)`, the last word first. NULs fill the words before the id."""
+    """Return the last `n` words (of 8 bytes) of each id, `(ids, n)`, the last first. NULs stand before short ids."""
     if sizes.min() == sizes.max() <= n * _WORD:  # ids of one length, such as UUIDs
         square = np.zeros((len(sizes), n * _WORD), np.uint8)
         square[:, n * _WORD - sizes[0] :] = data.reshape(len(sizes), -1)
@@ -265,7 +268,7 @@ def _value(key: UInt64s) -> int:
 
 @dataclass(slots=True)
 class _Table:
-    """A hash table with open addressing. A slot holds a key's number, from 1, or 0. At most half of them are used."""
+    """A hash table with open addressing. A slot holds the number of a key, from 1; 0 is a free slot. Half are free."""
 
     _keys: UInt64s = field(default_factory=lambda: np.empty((2**12, 2), np.uint64))
     _n: int = 0
@@ -293,7 +296,7 @@ class _Table:
         slots, fresh = self._slots, np.ones(len(numbers), bool)
         mixed = keys[:, 0] * self._factors[0] + keys[:, 1] * self._factors[1]
         places = (mixed >> np.uint64(65 - len(slots).bit_length())).astype(np.int64)
-        todo = np.arange(len(numbers))[::-1]  # reversed: of keys for one slot, the last write stays, the first key
+        todo = np.arange(len(numbers))[::-1]  # reversed: of the keys for one slot, the first is written last, and stays
         while todo.size:
             at, own = places[todo], numbers[todo]
             before = slots[at]

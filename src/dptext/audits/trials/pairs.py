@@ -25,7 +25,7 @@ from dptext.text.records import Record
 from dptext.text.tokens import REVEALED, sentences, tokenize
 from dptext.types import Json
 
-# A run has one record, and these facts do not depend on its text.
+# Revealed facts that do not depend on the text of a record. An audit's run has one record.
 _ABOUT_THE_FILE = re.compile(r"the number of (skipped |training )?records|the ids( \(.*\))?|the field '.*'")
 
 #: A word that no vocabulary contains.
@@ -86,12 +86,12 @@ def worst_pairs(
 ) -> list[Pair]:
     """Return pairs of texts on which mechanisms tend to fail, all of them neighbours under a guarantee.
 
-    The pairs differ in known or unknown words, capitals, punctuation, or one of several equal words, which shows noise
-    that tokens share; if lengths are protected the empty text is paired with the longest, of `max_tokens`. `words` are
-    at least two words of the mechanism's vocabulary, else ConfigError. `labels` are the public labels of a mechanism
-    that reads private labels: if the unit is the document and no label is revealed, they add pairs of records with one
-    text and two labels, or a label and none. IncomparableError for a unit or relation that one record cannot show, or a
-    revealed fact that is not a known function of the text: in that case give two inputs yourself.
+    The pairs differ in known or unknown words, capitals, punctuation, or one of several equal words. The last kind
+    shows noise that tokens share. If lengths are protected, the empty text is paired with `max_tokens` words.
+    `words` are at least two words of the mechanism's vocabulary, else ConfigError. `labels` are the public labels of a
+    mechanism that reads private labels: if the unit is the document and no label is revealed, they add pairs of records
+    with one text and two labels, or a label and none. IncomparableError for a unit or relation that one record cannot
+    show, or a revealed fact that is not a known function of the text: in that case give two inputs yourself.
     """
     if len(words) < 2:
         raise ConfigError(f"Expected words={tuple(words)!r} to be at least two. Give words that the mechanism knows.")
@@ -141,7 +141,6 @@ def worst_latents(dim: int, clip_norm: float = 1.0) -> list[Pair]:
     Antipodal corners of the cube in the ball have the largest L1 distance. Antipodal ends of an axis have the largest
     distance in every norm for vectors clipped in L1. One pair is a corner and zero. ConfigError for a setting out of
     its range.
-    range.
     """
     _validate.count(dim=dim)
     _validate.positive(clip_norm=clip_norm)
