@@ -32,11 +32,23 @@ PAGES = [
     "packages/*/README.md",
     *(f"docs/{folder}/*.md" for folder in ("tutorials", "guides", "concepts", "reference")),
 ]
+
+
+class Docstrings(PythonDocStringDocument):
+    """Docstrings of a module with examples. To find them takes long, and most modules have none."""
+
+    @staticmethod
+    def extract_docstrings(python_source_code: str) -> Iterator[tuple[int, int, str]]:
+        """Yield start, end and text of each docstring, if there is an example."""
+        if ">>>" in python_source_code:
+            yield from PythonDocStringDocument.extract_docstrings(python_source_code)
+
+
 documents = Sybil(parsers=[PythonCodeBlockParser()], patterns=PAGES)
 docstrings = Sybil(
     parsers=[DocTestParser()],
     patterns=[f"{tree}/{depth}*.py" for tree in ("src/dptext", "packages/*/dptext_*") for depth in ("", "**/")],
-    document_types={".py": PythonDocStringDocument},
+    document_types={".py": Docstrings},
 )
 pytest_collect_file = (documents + docstrings).pytest()
 
