@@ -12,6 +12,7 @@ import pytest
 pytest.importorskip("numba")
 
 from dptext.errors import ConfigError
+from dptext.language import reading
 from dptext.language.reading import load_language_model
 from dptext.synthesis.steering import Steering
 from dptext_lab.baselines.prediction import Prediction
@@ -167,6 +168,16 @@ def test_a_setting_that_a_file_lacks_is_named(key: str, tmp_path: Path) -> None:
     file.write_bytes(file.read_bytes().replace(f"llama.{key}".encode(), f"llamb.{key}".encode()))
     with pytest.raises(ConfigError, match=rf"Expected llama\.{key} in .*, which is not there"):
         load_language_model(str(file))
+
+
+def test_another_file_in_the_place_of_the_packaged_model_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = Path(gguf_file(tmp_path / "m", weights()))
+    monkeypatch.setattr(reading, "_packaged", lambda: file)
+    with pytest.raises(ConfigError, match=f"with sha256 {reading.SMOLLM2_SHA256}, found [0-9a-f]{{64}}: install"):
+        load_language_model()
+    assert load_language_model(str(file)).size == CONFIG["vocab_size"]
 
 
 def test_a_synthesis_refuses_it_when_it_is_fitted(tmp_path: Path) -> None:

@@ -208,6 +208,19 @@ def test_every_trial_must_pass() -> None:
     assert why(answer(only)).startswith("it failed: E: no")
 
 
+def test_a_number_that_one_of_the_trials_lacks_is_none() -> None:
+    first, second = rows("x", (0.5, 0.6)), rows("x", (0.5, 0.6), None, trial=1)
+    assert "nothing was measured for the task classification" in why(answer(*first, *second))
+    first, second = rows("x", (0.5, 0.6)), rows("x", (0.5, 0.6), trial=1)[1:]
+    assert "its fidelity (fidelity.cosine) was not measured" in why(answer(*first, *second))
+
+
+def test_an_epsilon_for_a_whole_corpus_answers_for_no_text() -> None:
+    synthesis = rows("prototypes", (0.8, 0.9), kind="prototypes")
+    found = answer(*rows("x", (0.5, 0.6)), *synthesis)
+    assert (names(found), found.rejected) == (["x"], ())
+
+
 def test_authors_are_hidden_best_where_fewest_are_found() -> None:
     hidden, found = rows("hidden", (0.5, 0.6), 0.5), rows("found", (0.5, 0.6), 0.9)
     for line in (*hidden, *found):
