@@ -229,6 +229,27 @@ def test_authors_are_hidden_best_where_fewest_are_found() -> None:
     assert names(answer(*hidden, *found, asked=asked)) == ["hidden", "found"]
 
 
+@pytest.mark.parametrize(
+    ("task", "public", "free"),
+    [
+        ("classification", 0.3, False),
+        ("classification", 0.5, True),
+        ("authorship", 0.4, True),
+        ("authorship", 0.7, False),
+    ],
+)
+def test_public_text_is_free_where_it_serves_a_task_no_worse(task: str, public: float, free: bool) -> None:
+    """The best row has .5, from .4 to .5: more is better to classify, less to hide an author."""
+    references = rows("public-only", (0.1, 0.2), public, kind="", epsilon=0.0, unit="", basis="")
+    metric = TASKS[task][0][0]
+    lines = [
+        {**line, "metric": line["metric"].replace("classification.accuracy", metric)}
+        for line in (*references, *rows("x", (0.5, 0.6), 0.5))
+    ]
+    (found,) = recommend(lines, Asked(Unit.DOCUMENT, 10.0, 0.0, task))
+    assert (names(found), found.is_free) == (["x"], free)
+
+
 def test_settings_that_make_no_question() -> None:
     for wrong in ({"epsilon": 0.0}, {"delta": 2.0}, {"task": "poetry"}):
         with pytest.raises(ConfigError):
