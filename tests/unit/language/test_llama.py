@@ -135,6 +135,10 @@ def test_what_cannot_be_read_is_refused(llama: Llama) -> None:
     ):
         with pytest.raises(ConfigError):
             llama.contexts(prompts, more=0)
+    whole = [[1] * CONFIG["max_position_embeddings"]]
+    assert np.isfinite(llama.contexts(whole, more=0).logits).all()
+    with pytest.raises(ConfigError, match=f"of 1 to {CONFIG['max_position_embeddings'] - 1} tokens"):
+        llama.contexts(whole, more=1)  # no room for another token
     assert "CONFIG" not in repr(llama.contexts([[1]], more=0))
 
 

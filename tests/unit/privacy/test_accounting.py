@@ -408,6 +408,7 @@ def test_adding_guarantees() -> None:
     assert second.epsilon < 0.2  # at its delta
     assert Fraction(both.epsilon) >= Fraction(first.epsilon) + Fraction(second.epsilon)
     assert both.delta == 1e-6
+    assert Fraction(accounting.add(both, second).delta) >= 2 * Fraction(1e-6)
     assert (both.basis, both.trust, both.reveals) == (Basis.CONDITIONAL, Trust.CENTRAL, ("length",))
     with pytest.raises(IncomparableError):
         accounting.add(first, guarantee([PureEvent(1.0)], unit=Unit.TOKEN, basis=Basis.PROVEN))

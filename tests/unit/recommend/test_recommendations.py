@@ -208,12 +208,46 @@ def test_every_trial_must_pass() -> None:
     assert why(answer(only)).startswith("it failed: E: no")
 
 
+def test_a_number_that_one_of_the_trials_lacks_is_none() -> None:
+    first, second = rows("x", (0.5, 0.6)), rows("x", (0.5, 0.6), None, trial=1)
+    assert "nothing was measured for the task classification" in why(answer(*first, *second))
+    first, second = rows("x", (0.5, 0.6)), rows("x", (0.5, 0.6), trial=1)[1:]
+    assert "its fidelity (fidelity.cosine) was not measured" in why(answer(*first, *second))
+
+
+def test_an_epsilon_for_a_whole_corpus_answers_for_no_text() -> None:
+    synthesis = rows("prototypes", (0.8, 0.9), kind="prototypes")
+    found = answer(*rows("x", (0.5, 0.6)), *synthesis)
+    assert (names(found), found.rejected) == (["x"], ())
+
+
 def test_authors_are_hidden_best_where_fewest_are_found() -> None:
     hidden, found = rows("hidden", (0.5, 0.6), 0.5), rows("found", (0.5, 0.6), 0.9)
     for line in (*hidden, *found):
         line["metric"] = line["metric"].replace("classification.accuracy", "authorship.adaptive")
     asked = Asked(Unit.DOCUMENT, 10.0, 0.0, "authorship")
     assert names(answer(*hidden, *found, asked=asked)) == ["hidden", "found"]
+
+
+@pytest.mark.parametrize(
+    ("task", "public", "free"),
+    [
+        ("classification", 0.3, False),
+        ("classification", 0.5, True),
+        ("authorship", 0.4, True),
+        ("authorship", 0.7, False),
+    ],
+)
+def test_public_text_is_free_where_it_serves_a_task_no_worse(task: str, public: float, free: bool) -> None:
+    """The best row has .5, from .4 to .5: more is better to classify, less to hide an author."""
+    references = rows("public-only", (0.1, 0.2), public, kind="", epsilon=0.0, unit="", basis="")
+    metric = TASKS[task][0][0]
+    lines = [
+        {**line, "metric": line["metric"].replace("classification.accuracy", metric)}
+        for line in (*references, *rows("x", (0.5, 0.6), 0.5))
+    ]
+    (found,) = recommend(lines, Asked(Unit.DOCUMENT, 10.0, 0.0, task))
+    assert (names(found), found.is_free) == (["x"], free)
 
 
 def test_settings_that_make_no_question() -> None:

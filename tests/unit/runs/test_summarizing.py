@@ -202,6 +202,7 @@ def test_a_model_writes_the_same_from_a_summary_without_its_pool(monkeypatch: py
     assert len(expected.releases) > 0
     assert expected.sentences == again.sentences
     assert bare.certificate.digests == whole.certificate.digests
+    assert whole.certificate.digests["model"] == tiny_language.model().digest
 
 
 def test_a_mix_and_settings_of_the_writer(summary: Synthesized) -> None:
@@ -248,7 +249,24 @@ def test_a_summary_that_says_other_settings_than_its_certificate_is_refused(
         summarizing.read_summary(path)
 
 
+<<<<<<< HEAD
 @pytest.mark.slow_cases("0.5", why="the other side stays")
+=======
+def test_another_summary_beside_a_copy_of_a_certificate_is_refused(summary: Synthesized, tmp_path: Path) -> None:
+    """The certified file is there under its own name, and the other summary has the same settings and deviations."""
+    path, copied = tmp_path / "a.summary", tmp_path / "b.summary"
+    summary.write(path)
+    copied.write_bytes(path.read_bytes())
+    certificate_path(copied).write_bytes(certificate_path(path).read_bytes())
+    assert summarizing.read_summary(copied).sha256 == summary.certificate.sha256
+    found, counts = summary.summary, summary.summary.known[COUNTS]
+    other = replace(found, known={**found.known, COUNTS: replace(counts, numbers=counts.numbers + 1)})
+    copied.write_bytes(other.to_bytes())
+    with pytest.raises(DataError, match="sha256 differs"):
+        summarizing.read_summary(copied)
+
+
+>>>>>>> plant
 @pytest.mark.parametrize("factor", [1.0, 0.5, 1.5])
 def test_the_noise_of_a_sum_follows_from_its_parts(factor: float, tmp_path: Path) -> None:
     """Three parts of other epsilons and shares. A deviation that does not follow is refused: smaller or larger."""

@@ -1,4 +1,5 @@
 import math
+from fractions import Fraction
 
 import mpmath
 import numpy as np
@@ -29,6 +30,13 @@ def test_clipping_never_leaves_the_ball(rows, clip_norm, norm) -> None:
     order = 1 if norm is Norm.L1 else 2
     assert (np.linalg.norm(clipped, order, axis=1) <= clip_norm).all()
     assert not clipped[~np.isfinite(rows).all(axis=1)].any()
+
+
+@pytest.mark.parametrize("norm", Norm)
+def test_no_rounding_leaves_the_ball(norm: Norm) -> None:
+    power = 1 if norm is Norm.L1 else 2
+    for row in clipping.clip(np.random.default_rng(1).normal(size=(50, 100)), 1.0, norm=norm).tolist():
+        assert sum(abs(Fraction(value)) ** power for value in row) <= 1
 
 
 def test_clipping_keeps_directions_and_short_vectors() -> None:

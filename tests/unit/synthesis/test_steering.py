@@ -278,6 +278,15 @@ def test_an_unsteered_writer_moves_no_token(fitted: FittedSteering) -> None:
     assert set(told) == {2 * 30 + SPEC.size}  # drafts are written once
 
 
+@pytest.mark.parametrize(("step", "whole"), [(1.0, 2.4), (6.0, 10.0)])
+def test_steps_after_the_first_are_shorter_and_a_shift_has_a_bound(
+    step: float, whole: float, fitted: FittedSteering, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steered = Steered.of(WordTargets.of(fitted.measures.measure(corpus(POOL), Draws(seeded(2))), SPEC.writer))
+    monkeypatch.setattr(Spellings, "steps", lambda _, expected, __: np.full(len(expected), step))
+    np.testing.assert_allclose(steered.shift(0, 1)[0], whole)  # one whole step, and .7 of it for each of two matches
+
+
 def test_the_share_that_class_means_read_as_its_own_label_is_told() -> None:
     records = [each for each in dp.sample_records(2_000, seed=4) if each.label in SPEC.labels]
     summary = replace(SPEC.summary, points=True, epsilon=50.0, about=1_000).fit(public=POOL)

@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import sqlalchemy as sa
@@ -25,9 +26,10 @@ from dptext.ledger.books import Ledger
 from dptext.runs.payment import Payment
 from dptext.runs.synthesized import Synthesized
 from dptext.runs.verification import verify
-from dptext_gateway import guarding, worker
+from dptext_gateway import guarding, limits, worker
 from dptext_gateway.answers import Attempt, StoredAnswers
 from dptext_gateway.keys import SCOPES
+from dptext_gateway.problems import Problem
 from dptext_gateway.store import ANSWERS, EVENTS, JOBS, KEYS, Event
 from gateways import Served, served
 from many_files import rows
@@ -621,6 +623,20 @@ def test_bytes_of_a_minute(tmp_path: Path) -> None:
         refused = gateway.privatize(rows, "second-of-two")
         assert told(refused)["type"] == "urn:dptext:rate"
         assert int(refused.headers["Retry-After"]) > 1
+
+
+def test_a_refused_request_takes_nothing_and_who_waits_as_told_is_served(monkeypatch: pytest.MonkeyPatch) -> None:
+    seconds = [0.0]
+    monkeypatch.setattr(limits, "time", SimpleNamespace(monotonic=lambda: seconds[0]))
+    rates = limits.Rates(requests=60, size=6_000)
+    rates.take("one", 5_000, requests=1)
+    for _ in range(3):
+        with pytest.raises(Problem) as refused:
+            rates.take("one", 4_000, requests=1)
+        assert refused.value.headers == {"Retry-After": "30"}  # 1,000 bytes are left, and 100 come each second
+    rates.take("two", 4_000, requests=1)
+    seconds[0] = 30.0
+    rates.take("one", 4_000, requests=1)
 
 
 def test_what_was_cancelled_is_not_shown(fresh: Served, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ import secrets
 import shutil
 import socket
 import sqlite3
+import time
 import traceback
 import warnings
 from contextlib import closing
@@ -80,6 +81,19 @@ def test_a_rotation_is_whole_or_nothing(books: Path, tmp_path: Path, monkeypatch
     assert keys.listed() == before
     assert keys.find(made) is not None
     assert len(store.events(None, 9)) == 1
+    store.close()
+
+
+@pytest.mark.parametrize(("lasts", "days", "ends"), [(5, 30, 5), (30, 5, 5), (None, 5, 5)])
+def test_a_rotation_gives_no_key_more_time(
+    books: Path, tmp_path: Path, lasts: int | None, days: int, ends: int
+) -> None:
+    store = Store(Database(books))
+    keys = Keys(store, Secret.at(tmp_path / "secret"))
+    prefix = keys.create("team", account="reviews", scopes=("privatize",), days=lasts).split("_")[1]
+    keys.rotate(prefix, days=days)
+    (old,) = (each for each in keys.listed() if each["prefix"] == prefix)
+    assert old["expires"] == pytest.approx(time.time() + ends * 86_400, abs=60)
     store.close()
 
 

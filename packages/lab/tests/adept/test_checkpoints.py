@@ -476,6 +476,14 @@ def test_a_codebook_with_another_choice_is_refused(folder: Path, changes: dict[s
         SMALL.load(folder)
 
 
+@pytest.mark.parametrize("more", [-1, 1])
+def test_a_choice_among_fewer_or_more_than_the_codebook_has_is_refused(folder: Path, more: int) -> None:
+    n = len(json.loads((folder / BOOK).read_bytes())["texts"]) + more
+    edit(folder / BOOK, least=[1] * n, total=n)  # sound by itself
+    with pytest.raises(ConfigError, match=r"the codebook in .*cut short"):
+        SMALL.load(folder)
+
+
 def test_texts_and_labels_of_the_codebook_are_of_their_kind(folder: Path) -> None:
     book = json.loads((folder / BOOK).read_bytes())
     n = len(book["texts"])
