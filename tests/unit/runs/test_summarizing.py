@@ -249,9 +249,6 @@ def test_a_summary_that_says_other_settings_than_its_certificate_is_refused(
         summarizing.read_summary(path)
 
 
-<<<<<<< HEAD
-@pytest.mark.slow_cases("0.5", why="the other side stays")
-=======
 def test_another_summary_beside_a_copy_of_a_certificate_is_refused(summary: Synthesized, tmp_path: Path) -> None:
     """The certified file is there under its own name, and the other summary has the same settings and deviations."""
     path, copied = tmp_path / "a.summary", tmp_path / "b.summary"
@@ -266,7 +263,7 @@ def test_another_summary_beside_a_copy_of_a_certificate_is_refused(summary: Synt
         summarizing.read_summary(copied)
 
 
->>>>>>> plant
+@pytest.mark.slow_cases("0.5", why="the other side stays")
 @pytest.mark.parametrize("factor", [1.0, 0.5, 1.5])
 def test_the_noise_of_a_sum_follows_from_its_parts(factor: float, tmp_path: Path) -> None:
     """Three parts of other epsilons and shares. A deviation that does not follow is refused: smaller or larger."""
