@@ -25,7 +25,7 @@ from typing import Any
 
 from dptext.errors import DPTextError
 from dptext.mechanism import Learns, Mechanism, Spec
-from dptext.registry import SPECS
+from dptext.registry import MECHANISMS
 from dptext_lab.compare.cell_run import run_cell
 from dptext_lab.compare.cells import Cell, Lens, SharedFits
 from dptext_lab.compare.corpora import SplitCorpus, load_corpus
@@ -63,7 +63,7 @@ def smaller(part: int, corpora: list[str]) -> Experiment:
     data["audits"] = []
     data["corpora"] = {name: _part(data["corpora"][name], part) if here else SAMPLE for name in corpora}
     for plan in data["mechanisms"]:
-        kind, private = SPECS[plan["kind"]], plan.get("trains_on") == "private"
+        kind, private = MECHANISMS[plan["kind"]], plan.get("trains_on") == "private"
         learns = not private and any(spec.traits.learns is Learns.PUBLIC for spec in kind.tiny())
         plan["corpora"] = [name for name in plan.get("corpora", corpora) if name in corpora and learns]
         if plan["kind"] == "erae":

@@ -227,7 +227,7 @@ def _forked_for_a_command() -> dict[str, Any] | None:
                 resource.setrlimit(resource.RLIMIT_FSIZE, (asked["largest_file"],) * 2)
             sys.argv = [asked["script"] or "dptext", *asked["arguments"]]
             if kept_words.KIND in sys.argv:  # other commands do not list it
-                SPECS.brought.update([kept_words.BROUGHT])
+                MECHANISMS.brought.update([kept_words.BROUGHT])
                 os.environ["PYTHONPATH"] = sys.path[0]  # for its workers
             signal.alarm(LONGEST)
             if asked["absent"]:
@@ -247,11 +247,11 @@ if __name__ == "__main__":
     from dptext.embeddings import sentence_encoder
     from dptext.embeddings.vector_files import load_glove
     from dptext.errors import MissingExtraError
-    from dptext.registry import SPECS, SYNTHESES
+    from dptext.registry import MECHANISMS, SYNTHESES
 
     for name in LOADED:
         importlib.import_module(name)
-    for kinds in (SPECS, SYNTHESES):
+    for kinds in (MECHANISMS, SYNTHESES):
         kinds.usable()  # imports the class of each kind
     typer.main.get_command = functools.cache(typer.main.get_command)  # it takes longer than many commands
     top = typer.main.get_command(app)

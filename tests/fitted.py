@@ -10,7 +10,7 @@ import pytest
 
 import tiny_language
 from dptext.mechanism import Mechanism
-from dptext.registry import SPECS
+from dptext.registry import MECHANISMS
 from dptext.text.samples import sample_records
 from dptext_lab.baselines.dp_prompt import DpPrompt, DpPromptMechanism
 from dptext_lab.redaction.pii import PiiRedaction, PiiRedactionMechanism
@@ -35,6 +35,6 @@ def fitted(kind: str, i: int = 0) -> Mechanism[str]:
     if kind == "dp_prompt":  # without the package of its language model
         return DpPromptMechanism(DpPrompt.tiny()[i], language_model())
     began = time.process_time()
-    mechanism = SPECS[kind].tiny()[i].fit(public=sample_records(100), seed=0)
+    mechanism = MECHANISMS[kind].tiny()[i].fit(public=sample_records(100), seed=0)
     assert time.process_time() - began < 10  # loading torch and opacus takes some seconds of it
     return mechanism

@@ -9,14 +9,14 @@ from typing import ClassVar, Literal, Self
 
 from dptext.mechanism import Learns, Traits
 from dptext.mechanisms.bases import FittedMechanism, NoGuarantee, Untrained
-from dptext.registry import SPECS
+from dptext.registry import MECHANISMS
 from dptext.sampling.randomness import Randomness
 from dptext.text.batches import Batch, Releases
 from dptext.text.records import Record
 
 KIND = "kept_words"
-#: The kind as a package brings it: `monkeypatch.setitem(SPECS.brought, *BROUGHT)`, where a certificate is verified.
-BROUGHT = (KIND, [EntryPoint(KIND, f"{__name__}:KeptWords", SPECS.group)])
+#: The kind as a package brings it: `monkeypatch.setitem(MECHANISMS.brought, *BROUGHT)`, where a certificate is verified.
+BROUGHT = (KIND, [EntryPoint(KIND, f"{__name__}:KeptWords", MECHANISMS.group)])
 #: Options of `privatize`. The commands of `commands.dptext` that name the kind know it.
 OPTIONS = ("--mechanism", KIND, "--without-guarantee")
 

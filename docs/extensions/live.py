@@ -25,7 +25,7 @@ import typer.main
 
 import dptext as dp
 from dptext.cli.app import LazyGroup, app
-from dptext.registry import SPECS
+from dptext.registry import MECHANISMS
 from dptext.runs.certificate import certificate_path
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def setting(name: str, default: object) -> str:
 def settings() -> str:
     """A section for each kind of spec."""
     parts = []
-    for kind, cls in SPECS.items():
+    for kind, cls in MECHANISMS.items():
         first = (cls.__doc__ or "").partition("\n")[0]
         lines = [f'kind = "{kind}"', *(setting(one.name, one.default) for one in fields(cls) if one.init)]
         parts.append(

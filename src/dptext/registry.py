@@ -38,7 +38,7 @@ class Registry(Door[type[Kind]], Generic[Kind]):
 
     def __init__(self, group: str, ours: Mapping[str, str], *, what: str, offers: tuple[str, ...]) -> None:
         places = {kind: f"dptext.{place}" for kind, place in ours.items()}
-        super().__init__(group, places, what=what, taken=(*MECHANISMS, *WAYS))
+        super().__init__(group, places, what=what, taken=(*OUR_MECHANISMS, *OUR_SYNTHESES))
         self.offers = offers
 
     def wrong(self, name: str, found: object) -> str:
@@ -55,7 +55,7 @@ def _offered(*protocols: type) -> tuple[str, ...]:
 
 
 #: dptext's mechanisms: kind, and place of the class of settings. One line here registers a new mechanism.
-MECHANISMS: Final = {
+OUR_MECHANISMS: Final = {
     "word_metric": "mechanisms.words.word_metric:WordMetric",
     "label_only": "mechanisms.candidates.label_only:LabelOnly",
     "deep_candidate": "mechanisms.sentences.deep_candidate:DeepCandidate",
@@ -65,7 +65,7 @@ MECHANISMS: Final = {
     "embedded": "mechanisms.embedded:Embedded",
 }
 #: dptext's syntheses: kind, and place of the class of settings. One line here registers a new synthesis.
-WAYS: Final = {
+OUR_SYNTHESES: Final = {
     "summary": "synthesis.summary:SummarySpec",
     "prototypes": "synthesis.prototypes:Prototypes",
     "steering": "synthesis.steering:Steering",
@@ -76,15 +76,17 @@ WAYS: Final = {
 
 def mechanisms() -> Registry[Spec]:
     """Make a registry of the mechanisms that are installed now."""
-    return Registry("dptext.mechanisms", MECHANISMS, what="mechanism", offers=_offered(Promise, Spec))
+    return Registry("dptext.mechanisms", OUR_MECHANISMS, what="mechanism", offers=_offered(Promise, Spec))
 
 
 def syntheses() -> Registry[CorpusSpec]:
     """Make a registry of the syntheses that are installed now."""
-    return Registry("dptext.syntheses", WAYS, what="synthesis", offers=(*_offered(Promise), "fit", "labels", "unit"))
+    return Registry(
+        "dptext.syntheses", OUR_SYNTHESES, what="synthesis", offers=(*_offered(Promise), "fit", "labels", "unit")
+    )
 
 
-SPECS: Final = mechanisms()
+MECHANISMS: Final = mechanisms()
 SYNTHESES: Final = syntheses()
 
 
@@ -92,7 +94,7 @@ def answers(kind: object) -> Answers | None:
     """The species of a kind, found without importing its class. None if the kind is unknown."""
     if not isinstance(kind, str):
         return None
-    if kind in SPECS:
+    if kind in MECHANISMS:
         return Answers.EACH_TEXT
     return Answers.CORPUS if kind in SYNTHESES else None
 
@@ -103,7 +105,7 @@ def settings_named(name: str) -> type[Promise]:
     AttributeError: no package brings such a class, several do, or the package is unusable.
     """
     found: list[tuple[Registry[Spec] | Registry[CorpusSpec], str, str]] = []
-    for kinds in (SPECS, SYNTHESES):
+    for kinds in (MECHANISMS, SYNTHESES):
         for kind, some in kinds.brought.items():
             if name not in OWN["dptext"] or kind in OWN[kinds.group]:
                 found += [(kinds, kind, package_of(point)) for point in some if point.attr == name]

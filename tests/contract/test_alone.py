@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from dptext.embeddings.embedder import HIDDEN
-from dptext.registry import SPECS
+from dptext.registry import MECHANISMS
 
 READ = {  # by a network whose last bits another text of the batch can change
     "adept": "the encoder reads a text",
@@ -21,7 +21,7 @@ RANKED = {"ranker": "adept", "ranker_model": "folder"}
 
 @pytest.mark.parametrize("kind", READ)
 def test_the_cost_of_a_flipped_rounding_is_stated(kind: str) -> None:
-    spec = SPECS[kind].tiny()[0]
+    spec = MECHANISMS[kind].tiny()[0]
     if kind in ("deep_candidate", "sentdp", "truncation"):  # the tiny ones read by words, each text alone
         assert not any("alone" in text for text in spec.guarantee().assumptions)
         spec = replace(spec, encoder="sentence" if kind == "truncation" else "all-MiniLM-L6-v2")

@@ -9,7 +9,7 @@ import pytest
 
 from dptext.frozen import Frozen
 from dptext.mechanism import settings
-from dptext.registry import SPECS
+from dptext.registry import MECHANISMS
 from dptext.sampling.randomness import seeded
 from dptext.text.records import Record
 from fitted import fitted
@@ -21,7 +21,7 @@ def stated(mechanism) -> tuple[object, ...]:
 
 
 @pytest.mark.slow_cases("adept", "adept_dpsgd", why="the other mechanisms stay; these two are trained for seconds")
-@pytest.mark.parametrize("kind", SPECS)
+@pytest.mark.parametrize("kind", MECHANISMS)
 def test_no_attribute_of_a_fitted_mechanism_can_be_assigned(kind: str) -> None:
     mechanism = fitted(kind)
     before, spec = stated(mechanism), mechanism.spec

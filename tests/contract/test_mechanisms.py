@@ -2,7 +2,7 @@
 
 import pytest
 
-from dptext.registry import SPECS
+from dptext.registry import MECHANISMS
 from dptext.testing import CHECKS, check_mechanism
 from fitted import NEURAL, fitted
 
@@ -17,7 +17,7 @@ ALIKE = {
     ("random_redaction", 2),
     *(("deep_candidate", i) for i in (1, 2, 3)),
 }
-TINY = [(kind, i) for kind, cls in SPECS.items() if kind not in ELSEWHERE for i in range(len(cls.tiny()))]
+TINY = [(kind, i) for kind, cls in MECHANISMS.items() if kind not in ELSEWHERE for i in range(len(cls.tiny()))]
 
 
 #: What waits of a kind: most of `private_phrases`, which guarantees nothing; whether a release depends on its batch,
@@ -76,5 +76,5 @@ def test_the_contract(kind: str, i: int, check: str) -> None:
 
 
 def test_every_mechanism_goes_through_every_check() -> None:
-    assert {kind for kind, i in TINY if not waits(kind, i)} | {*ELSEWHERE} == set(SPECS)
+    assert {kind for kind, i in TINY if not waits(kind, i)} | {*ELSEWHERE} == set(MECHANISMS)
     assert len(CHECKS) == 15

@@ -8,7 +8,7 @@ from types import ModuleType
 
 import pytest
 
-from dptext.registry import SPECS
+from dptext.registry import MECHANISMS
 from dptext.runs.specs import spec_from_settings
 from scripts import load_script
 
@@ -55,7 +55,7 @@ def test_the_command_line_is_the_live_one(live: ModuleType) -> None:
 
 def test_the_spec_files_are_toml_and_make_specs(live: ModuleType) -> None:
     blocks = [block.partition("```")[0] for block in live.settings().split("```toml\n")[1:]]
-    assert len(blocks) == len(SPECS)
+    assert len(blocks) == len(MECHANISMS)
     needed = {
         "epsilon": 5.0,
         "variance": 1.0,

@@ -14,7 +14,7 @@ import pytest
 
 import dptext
 import dptext_lab
-from dptext.registry import MECHANISMS, SPECS, SYNTHESES, WAYS
+from dptext.registry import MECHANISMS, OUR_MECHANISMS, OUR_SYNTHESES, SYNTHESES
 from trees import ROOT, TREES
 
 DECISION = (ROOT / "docs" / "decisions" / "0022-packages.md").read_text("utf-8")
@@ -32,7 +32,9 @@ def test_exported_names_exist_and_are_sorted(package: ModuleType) -> None:
 
 def test_the_public_names_are_few_and_each_is_explained() -> None:
     assert callable(dptext.privatize)
-    kinds = {SPECS[kind].__name__ for kind in MECHANISMS} | {SYNTHESES[kind].__name__ for kind in WAYS}
+    kinds = {MECHANISMS[kind].__name__ for kind in OUR_MECHANISMS} | {
+        SYNTHESES[kind].__name__ for kind in OUR_SYNTHESES
+    }
     assert 30 < len({*dptext.__all__} - kinds) <= MOST
     undocumented = [
         f"{package.__name__}.{name}"
@@ -81,12 +83,15 @@ def test_the_decision_lists_the_names_that_stay() -> None:
 
 @pytest.mark.parametrize(
     ("package", "own", "brought"),
-    [(dptext, {*MECHANISMS, *WAYS}, False), (dptext_lab, {*SPECS, *SYNTHESES} - {*MECHANISMS, *WAYS}, True)],
+    [
+        (dptext, {*OUR_MECHANISMS, *OUR_SYNTHESES}, False),
+        (dptext_lab, {*MECHANISMS, *SYNTHESES} - {*OUR_MECHANISMS, *OUR_SYNTHESES}, True),
+    ],
     ids=["library", "laboratory"],
 )
 def test_each_kind_is_a_public_name_of_its_package(package: ModuleType, own: set[str], brought: bool) -> None:
     """`dptext` gives the kinds of the laboratory, too, but lists only its own. `dptext.summarize` makes a summary."""
-    own, kinds = own - {"summary"}, {**SPECS, **SYNTHESES}
+    own, kinds = own - {"summary"}, {**MECHANISMS, **SYNTHESES}
     names = {kinds[kind].__name__: kinds[kind] for kind in own}
     assert len(names) == len(own) > 10
     assert names.keys() <= {*package.__all__}

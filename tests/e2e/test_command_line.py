@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 from commands import dptext, in_turn
 from dptext.cli.app import app, exit_code, main
 from dptext.errors import DPTextError
-from dptext.registry import SPECS
+from dptext.registry import MECHANISMS
 from vectored import VectorWords, vector_of
 from vectors import WORDS, sentences
 
@@ -574,7 +574,7 @@ def test_an_internal_error_withholds_its_message(tmp_path: Path, spec: Path) -> 
 
 def test_mechanisms_and_explain_speak_json(vectors: Path) -> None:
     listed = json.loads(dptext("mechanisms", "--json").stdout)
-    assert {row["kind"] for row in listed} == set(SPECS)
+    assert {row["kind"] for row in listed} == set(MECHANISMS)
     assert all(row["guarantee"] and row["summary"] for row in listed)
     assert dptext("mechanisms").returncode == 0
     told = dptext(
@@ -622,7 +622,7 @@ def test_memory_does_not_grow_with_the_corpus(tmp_path: Path, spec: Path) -> Non
 @pytest.fixture
 def releases_vectors(monkeypatch: pytest.MonkeyPatch, vectors: Path):
     """The command line, in this process, with a mechanism that releases vectors."""
-    monkeypatch.setitem(SPECS.loaded, "word_metric", VectorWords)
+    monkeypatch.setitem(MECHANISMS.loaded, "word_metric", VectorWords)
 
     def run(*arguments: object) -> tuple[int, str, str]:
         result = CliRunner().invoke(app, [str(argument) for argument in arguments])

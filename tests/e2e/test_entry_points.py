@@ -20,14 +20,14 @@ from dptext.cli.brought import brought
 from dptext.doors import OWN, Door, points
 from dptext.errors import ConfigError, MissingExtraError
 from dptext.mechanisms.candidates.rankers import RANKERS
-from dptext.registry import SPECS, SYNTHESES
+from dptext.registry import MECHANISMS, SYNTHESES
 from dptext.runs.specs import spec_from_settings
 from dptext.utility.classification import CLASSIFIERS
 from dptext.version import __version__
 from installing import run, write_package
 
 DOORS: dict[str, Door[Any]] = {door.group: door for door in (NOISES, RANKERS, CLASSIFIERS, audits.AUDITS)}
-REGISTRIES: dict[str, Door[Any]] = {door.group: door for door in (SPECS, SYNTHESES)}  # see test_their_mechanism.py
+REGISTRIES: dict[str, Door[Any]] = {door.group: door for door in (MECHANISMS, SYNTHESES)}  # see test_their_mechanism.py
 COMMANDS = "dptext.commands"
 Run = Callable[..., str]
 
@@ -132,9 +132,9 @@ def test_attributes_of_an_absent_package_say_what_to_install(monkeypatch: pytest
         _ = audits.reconstruct
     with pytest.raises(AttributeError, match=r"has no attribute 'no_such_name'\.$"):
         _ = audits.no_such_name
-    from dptext.registry import SPECS, SYNTHESES, settings_named
+    from dptext.registry import MECHANISMS, SYNTHESES, settings_named
 
-    monkeypatch.setattr("dptext.registry.SPECS", fresh(SPECS))
+    monkeypatch.setattr("dptext.registry.MECHANISMS", fresh(MECHANISMS))
     monkeypatch.setattr("dptext.registry.SYNTHESES", fresh(SYNTHESES))
     for name in OWN["dptext"]:
         with pytest.raises(AttributeError, match=line.format(name)):

@@ -24,7 +24,7 @@ from dptext.cli.grouped import HEADINGS
 from dptext.cli.many import Many
 from dptext.cli.mechanisms import mechanisms
 from dptext.cli.recommend import recommend
-from dptext.registry import SPECS, SYNTHESES
+from dptext.registry import MECHANISMS, SYNTHESES
 
 SCREEN = 24
 
@@ -137,7 +137,7 @@ def test_the_version_is_said() -> None:
 def test_mechanisms_are_a_line_each() -> None:
     lines = dptext("mechanisms").stdout.splitlines()
     assert len(lines) <= SCREEN
-    for kind in SPECS.usable():
+    for kind in MECHANISMS.usable():
         assert sum(line.startswith(f"{kind} ") for line in lines) == 1
     units = {line.split()[0]: line[len(lines[0].partition("UNIT")[0]) :].split()[0] for line in lines[1:-3]}
     assert units["candidates"] == "document"
@@ -146,7 +146,7 @@ def test_mechanisms_are_a_line_each() -> None:
 
 
 @pytest.mark.slow_cases("adept_dpsgd", "embedded", why="the other mechanisms stay")
-@pytest.mark.parametrize("kind", [*SPECS.usable(), *SYNTHESES])
+@pytest.mark.parametrize("kind", [*MECHANISMS.usable(), *SYNTHESES])
 def test_one_mechanism_is_explained_with_all_its_settings(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
     def printed(**options: bool) -> str:
         mechanisms(kind, **options)

@@ -14,7 +14,7 @@ from dptext.doors import OWN
 from dptext.errors import ConfigError
 from dptext.mechanism import Answers
 from dptext.mechanisms.words.word_metric import WordMetric
-from dptext.registry import MECHANISMS, SPECS, WAYS, mechanisms, syntheses
+from dptext.registry import MECHANISMS, OUR_MECHANISMS, OUR_SYNTHESES, mechanisms, syntheses
 from dptext.runs.models import load_model, model_spec
 from dptext.runs.specs import spec_from_settings
 from dptext.runs.verification import verify
@@ -32,7 +32,7 @@ def block(language: str, number: int) -> str:
 
 def kinds(*theirs: str) -> list[str]:
     """The mechanisms in their order: of the library, then of packages by name, which are the laboratory and others."""
-    return [*MECHANISMS, *sorted([*OWN["dptext.mechanisms"], *theirs])]
+    return [*OUR_MECHANISMS, *sorted([*OWN["dptext.mechanisms"], *theirs])]
 
 
 @pytest.fixture(scope="module")
@@ -133,7 +133,7 @@ def test_their_settings_can_be_booleans(monkeypatch: pytest.MonkeyPatch) -> None
         sorted: bool = False
         kind: str = field(default="syntf", init=False)
 
-    monkeypatch.setitem(SPECS.loaded, "syntf", Theirs)
+    monkeypatch.setitem(MECHANISMS.loaded, "syntf", Theirs)
     assert spec_from_settings({"kind": "syntf", "epsilon": 1.0, "sorted": True}) == Theirs(1.0, sorted=True)
     with pytest.raises(ConfigError, match="Expected epsilon=True not to be a boolean"):
         spec_from_settings({"kind": "syntf", "epsilon": True})
@@ -147,7 +147,7 @@ def test_a_kind_that_is_not_installed_is_named_and_not_imported(monkeypatch: pyt
     for kind in ("headline", "headline:Headline"):
         with pytest.raises(ConfigError, match=rf"kind='{kind}' to name a mechanism that is installed.* word_metric"):
             spec_from_settings({"kind": kind, "epsilon": 4.0})
-        assert kind not in SPECS
+        assert kind not in MECHANISMS
     assert "headline" not in sys.modules
 
 
@@ -196,7 +196,7 @@ class Theirs(TopicReport):
 """
     write_package(packages, "proverbs", "mottos", code, group="dptext.syntheses")
     ways = syntheses()
-    assert list(ways) == [*WAYS, *sorted([*OWN["dptext.syntheses"], "mottos"])]
+    assert list(ways) == [*OUR_SYNTHESES, *sorted([*OWN["dptext.syntheses"], "mottos"])]
     (spec, *_) = ways["mottos"].tiny()
     assert (spec.kind, spec.traits.answers) == ("mottos", Answers.CORPUS)
     assert "mottos" not in mechanisms()

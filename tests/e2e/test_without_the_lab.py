@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from dptext.cli.app import app
 from dptext.errors import ConfigError
-from dptext.registry import MECHANISMS, WAYS, mechanisms, syntheses
+from dptext.registry import OUR_MECHANISMS, OUR_SYNTHESES, mechanisms, syntheses
 from dptext.text.samples import sample_records
 
 LINE = "It is in dptext-lab. Run: pip install --find-links dist 'dptext[lab]'"
@@ -20,9 +20,9 @@ LINE = "It is in dptext-lab. Run: pip install --find-links dist 'dptext[lab]'"
 def _absent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dptext.doors.points", lambda group: [])
     kinds, ways = mechanisms(), syntheses()
-    assert ([*kinds], [*ways]) == ([*MECHANISMS], [*WAYS])
+    assert ([*kinds], [*ways]) == ([*OUR_MECHANISMS], [*OUR_SYNTHESES])
     for module in ("recommend", "init", "mechanisms"):
-        monkeypatch.setattr(f"dptext.cli.{module}.SPECS", kinds)
+        monkeypatch.setattr(f"dptext.cli.{module}.MECHANISMS", kinds)
     monkeypatch.setattr("dptext.cli.mechanisms.SYNTHESES", ways)
 
 
@@ -42,7 +42,9 @@ def test_recommend_answers_all_that_is_asked(task: str, unit: str, epsilon: str)
     name = told.removeprefix("Take ").partition(":")[0]
     if told.startswith("Take ") and not told.startswith("Take none"):
         (following,) = (line for line in told.splitlines() if line.startswith("Next: "))
-        wanted = f"dptext fit --mechanism {name} " if name in MECHANISMS else f"install {name}, and ask again. {LINE}"
+        wanted = (
+            f"dptext fit --mechanism {name} " if name in OUR_MECHANISMS else f"install {name}, and ask again. {LINE}"
+        )
         assert following.startswith(f"Next: {wanted}")
     assert "\n".join(json.loads(call(f"{asked} --json")[0])["answer"]) in told
 

@@ -26,7 +26,7 @@ import pytest
 import dptext as dp
 from dptext.mechanism import settings
 from dptext.privacy.events import event_to_dict
-from dptext.registry import SPECS as KINDS
+from dptext.registry import MECHANISMS
 from dptext.runs.specs import spec_from_settings
 from dptext.sampling import discrete
 
@@ -48,7 +48,7 @@ def offers(module: Any, name: str) -> bool:
 
 SPECS = {
     kind: cls
-    for kind, cls in sorted(KINDS.items(), key=lambda each: each[1].__name__)
+    for kind, cls in sorted(MECHANISMS.items(), key=lambda each: each[1].__name__)
     if hasattr(cls, "tiny") and hasattr(cls, "load")
 }  # a synthesis is not saved
 

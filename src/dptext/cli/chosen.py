@@ -13,7 +13,7 @@ from dptext.cli.terminal import counted
 from dptext.embeddings import encoders
 from dptext.errors import ConfigError
 from dptext.mechanism import FitProgress, Learns, Mechanism, Spec, Traits, setting_fields, settings
-from dptext.registry import SPECS
+from dptext.registry import MECHANISMS
 from dptext.runs.models import fit, load_model, model_spec
 from dptext.runs.specs import parse_setting, read_toml, spec_from_settings
 from dptext.text.labels import relabelled
@@ -110,7 +110,7 @@ def _check_epsilon(epsilon: float | None, written: Mapping[str, Json], file: Pat
     """Raise ConfigError if the mechanism has no setting `epsilon`, or --spec FILE gives it another value."""
     if epsilon is None:
         return
-    cls = SPECS.get(str(written.get("kind")))
+    cls = MECHANISMS.get(str(written.get("kind")))
     known = [] if cls is None else [each.name for each in setting_fields(cls)]
     if cls is not None and "epsilon" not in known:
         raise ConfigError(
@@ -209,7 +209,7 @@ def check_label_field(spec: Spec, label_field: str | None, *, needed: bool, copi
 
 def kinds(has: Callable[[Traits], bool]) -> str:
     """Return the names of the mechanisms that have a trait with at least some settings."""
-    return ", ".join(kind for kind, cls in SPECS.usable().items() if any(has(spec.traits) for spec in cls.tiny()))
+    return ", ".join(kind for kind, cls in MECHANISMS.usable().items() if any(has(spec.traits) for spec in cls.tiny()))
 
 
 @dataclass(frozen=True, slots=True)

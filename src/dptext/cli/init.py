@@ -23,7 +23,7 @@ from dptext.privacy.guarantee import Unit
 from dptext.recommend.measured import KeptRow
 from dptext.recommend.recommendation import Asked, recommendations
 from dptext.recommend.tables import read_measured
-from dptext.registry import SPECS
+from dptext.registry import MECHANISMS
 from dptext.runs.specs import settings_to_toml, spec_from_settings
 from dptext.text.files import Target, sha256_of
 from dptext.text.formats import Format, file_format
@@ -252,12 +252,12 @@ def _mechanism(asked: Asked, labels: list[str], *, n_public: int) -> tuple[dict[
         return {"kind": _WORDS, "epsilon": asked.epsilon}, f"Take {_WORDS}: it blurs each word at {price} of distance."
     answers = [each for each in recommendations(_installed(read_measured(None).rows), asked) if each.qualified]
     best, free = [each.qualified[0].row for each in answers], [each.corpus for each in answers if each.is_free]
-    trained = {kind for kind, cls in SPECS.usable().items() if cls.tiny()[0].traits.trains}
-    able = SPECS.usable().keys() - (trained if n_public < _ENOUGH_TO_TRAIN else ())
+    trained = {kind for kind, cls in MECHANISMS.usable().items() if cls.tiny()[0].traits.trains}
+    able = MECHANISMS.usable().keys() - (trained if n_public < _ENOUGH_TO_TRAIN else ())
     usable = [row.kind for row in best if row.kind in able]
     kind, n = Counter(usable).most_common(1)[0] if usable else ("candidates", 0)
     settings: dict[str, Json] = {"kind": kind, "epsilon": asked.epsilon}
-    if labels and any(spec.traits.releases_labels for spec in SPECS.usable()[kind].tiny()):
+    if labels and any(spec.traits.releases_labels for spec in MECHANISMS.usable()[kind].tiny()):
         settings["labels"] = list(labels)
     if not n:
         return settings, (
@@ -274,7 +274,7 @@ def _mechanism(asked: Asked, labels: list[str], *, n_public: int) -> tuple[dict[
 
 def _installed(rows: Sequence[KeptRow]) -> list[KeptRow]:
     """Return the rows of references and of installed mechanisms, and say how many mechanisms are left out."""
-    if left := sorted({row.kind for row in rows} - {"", *SPECS}):
+    if left := sorted({row.kind for row in rows} - {"", *MECHANISMS}):
         said = f"{len(left)} measured mechanisms are not installed and left out, such as {left[0]}."
-        say(f"{said}{absent(SPECS.group, left[0])}")
+        say(f"{said}{absent(MECHANISMS.group, left[0])}")
     return [row for row in rows if row.kind not in left]

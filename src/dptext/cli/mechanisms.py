@@ -21,7 +21,7 @@ from dptext.doors import absent
 from dptext.errors import ConfigError
 from dptext.mechanism import Answers, HasRemarks, HasTraining, Learns, Promise, Spec, Traits, setting_fields, settings
 from dptext.privacy.guarantee import Basis, format_delta, format_epsilon
-from dptext.registry import SPECS, SYNTHESES, answers
+from dptext.registry import MECHANISMS, SYNTHESES, answers
 from dptext.runs.models import save_model
 from dptext.text.files import require_free
 from dptext.types import Json
@@ -44,10 +44,10 @@ def mechanisms(
     details: DetailsOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    known = SPECS.usable(say)
+    known = MECHANISMS.usable(say)
     every: dict[str, Named] = {**known, **SYNTHESES.usable(say)}
     if name is not None and name not in every:
-        said = absent(SPECS.group, name) or absent(SYNTHESES.group, name) or f" There are: {', '.join(every)}."
+        said = absent(MECHANISMS.group, name) or absent(SYNTHESES.group, name) or f" There are: {', '.join(every)}."
         raise ConfigError(f"Expected a mechanism, found {name!r}.{said}")
     if as_json:
         shown = every if name is not None else known  # the list has the mechanisms that answer each text

@@ -34,7 +34,7 @@ from dptext.recommend.recommendation import (
     reduced,
 )
 from dptext.recommend.tables import json_bytes, read_measured
-from dptext.registry import SPECS
+from dptext.registry import MECHANISMS
 from dptext.text.files import Target
 from dptext.text.inputs import parse_json
 from dptext.types import Json
@@ -220,14 +220,14 @@ def _answer(answers: Sequence[Recommendation], asked: Asked) -> list[str]:
 
 
 def _next(best: MeasuredRow) -> str:
-    if best.kind not in SPECS:  # the table has rows of kinds that packages bring
-        return f"Next: install {best.kind}, and ask again.{absent(SPECS.group, best.kind)}"
+    if best.kind not in MECHANISMS:  # the table has rows of kinds that packages bring
+        return f"Next: install {best.kind}, and ask again.{absent(MECHANISMS.group, best.kind)}"
     settings = " ".join(f"--set {name}={value}" for name, value in _chosen(best.kind, parse_json(best.settings)))
     return f"Next: dptext fit --mechanism {best.kind} {settings} --public FILE --out MODEL"
 
 
 def _chosen(kind: str, values: Mapping[str, Json]) -> list[tuple[str, Json]]:
-    usual = {each.name: each.default for each in setting_fields(SPECS[kind])}
+    usual = {each.name: each.default for each in setting_fields(MECHANISMS[kind])}
     return [
         (name, value)
         for name, value in values.items()

@@ -21,7 +21,7 @@ from pydantic import TypeAdapter, ValidationError
 from dptext.doors import absent
 from dptext.errors import ConfigError
 from dptext.mechanism import Answers, Moved, Promise, Spec, setting_fields
-from dptext.registry import SPECS, SYNTHESES, answers
+from dptext.registry import MECHANISMS, SYNTHESES, answers
 from dptext.text.formats import spelled
 from dptext.text.inputs import read_whole
 from dptext.types import Json
@@ -70,7 +70,7 @@ def spec_from_settings(values: Mapping[str, Json]) -> Spec:
             f"Expected a mechanism, which answers each record, found {values['kind']!r}, which answers a corpus: "
             f"dptext {SYNTHESES[str(values['kind'])].command}."
         )
-    found: Spec = _spec(values, SPECS, "a mechanism that is installed")
+    found: Spec = _spec(values, MECHANISMS, "a mechanism that is installed")
     return found
 
 

@@ -15,7 +15,7 @@ from dptext.mechanism import (
 )
 from dptext.mechanisms.embedded import PUBLIC_ENCODER, Embedded
 from dptext.privacy.guarantee import Basis, Trust
-from dptext.registry import SPECS
+from dptext.registry import MECHANISMS
 from dptext.runs.models import load_model, save_model
 from dptext.runs.specs import spec_from_settings
 from dptext.sampling.randomness import seeded
@@ -73,7 +73,7 @@ def test_labels_leave_as_the_other_mechanism_says() -> None:
 LABELS = ("health", "travel", "money", "leisure")
 INNER = [
     spec
-    for cls in SPECS.values()
+    for cls in MECHANISMS.values()
     for spec in cls.tiny()
     if spec.traits.releases_text and not spec.traits.releases_vectors
 ]

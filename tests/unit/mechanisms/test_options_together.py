@@ -19,7 +19,7 @@ import tiny_language
 from dptext.embeddings.distilled import common_words
 from dptext.embeddings.encoders import PublicVectors
 from dptext.errors import ConfigError
-from dptext.registry import SPECS, SYNTHESES
+from dptext.registry import MECHANISMS, SYNTHESES
 from dptext.runs.models import load_model, save_model
 from dptext.sampling.randomness import seeded
 from dptext.synthesis.sums import Draws
@@ -143,7 +143,7 @@ def synthesis(spec: Any, _: Path) -> None:
 
 
 CASES: list[tuple[str, Any, Callable[[Any, Path], None]]] = [
-    *((kind, spec, mechanism) for kind, spec in SPECS.items() if kind not in ("pii_redaction", "dp_prompt")),
+    *((kind, spec, mechanism) for kind, spec in MECHANISMS.items() if kind not in ("pii_redaction", "dp_prompt")),
     *((kind, spec, synthesis) for kind, spec in SYNTHESES.items()),
 ]
 

@@ -13,7 +13,7 @@ import many_files
 from commands import dptext
 from dptext.cli.utility import read_back
 from dptext.errors import ConfigError, DataError
-from dptext.registry import SPECS
+from dptext.registry import MECHANISMS
 from dptext.runs.certificate import Certificate, certificate_path
 from dptext.text.reading import as_records, read_released
 
@@ -33,7 +33,7 @@ def notes(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def unchanged(monkeypatch: pytest.MonkeyPatch) -> kept_words.KeptWordsMechanism:
-    monkeypatch.setitem(SPECS.brought, *kept_words.BROUGHT)
+    monkeypatch.setitem(MECHANISMS.brought, *kept_words.BROUGHT)
     return kept_words.KeptWords().fit()
 
 

@@ -63,7 +63,7 @@ from pydantic import AfterValidator, Field, JsonValue, PrivateAttr, StrictBool, 
 from dptext import _validate
 from dptext.mechanism import Answers
 from dptext.recommend.measured import LABEL_ONLY, Count, Finite
-from dptext.registry import SPECS, SYNTHESES, answers
+from dptext.registry import MECHANISMS, SYNTHESES, answers
 from dptext.runs.specs import read_toml
 from dptext.types import Json
 from dptext.utility.tables import ORIGINAL, PUBLIC_ONLY, RANDOM
@@ -90,7 +90,7 @@ _LARGEST_SEED: Final = 2**32 - 1
 
 def _known_kind(kind: str) -> str:
     if answers(kind) is None:
-        close = nearest(kind, sorted([*SPECS, *SYNTHESES]))
+        close = nearest(kind, sorted([*MECHANISMS, *SYNTHESES]))
         raise ValueError(f"{kind!r} names no mechanism: {close}see `dptext mechanisms`")
     return kind
 

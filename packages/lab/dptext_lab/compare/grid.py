@@ -16,7 +16,7 @@ from dptext.errors import ConfigError, IncomparableError
 from dptext.mechanism import Answers, Promise, setting_fields, settings
 from dptext.privacy.guarantee import Basis, Guarantee, Unit
 from dptext.recommend.measured import LABEL_ONLY
-from dptext.registry import SPECS, SYNTHESES
+from dptext.registry import MECHANISMS, SYNTHESES
 from dptext.runs.specs import from_settings, spec_from_settings
 from dptext.types import Json
 from dptext_lab.compare.cells import Cell
@@ -122,9 +122,9 @@ def _labelled(kind: str, values: Mapping[str, Json], labels: tuple[str, ...]) ->
     """Add the corpus's labels to the settings, and to those of an inner mechanism, if labels are taken and missing."""
     found = dict(values)
     for key, value in values.items():
-        if isinstance(value, dict) and value.get("kind") in SPECS:
+        if isinstance(value, dict) and value.get("kind") in MECHANISMS:
             found[key] = _labelled(str(value["kind"]), value, labels)
-    cls: type[Promise] = SYNTHESES[kind] if kind in SYNTHESES else SPECS[kind]
+    cls: type[Promise] = SYNTHESES[kind] if kind in SYNTHESES else MECHANISMS[kind]
     if labels and "labels" not in found and any(item.name == "labels" for item in setting_fields(cls)):
         found["labels"] = list(labels)
     return found
@@ -140,7 +140,7 @@ def _made(plan: MechanismPlan, chosen: Mapping[str, Json]) -> Promise:
 
 def _calibrated(plan: MechanismPlan, chosen: Mapping[str, Json], epsilon: float) -> Promise | str | None:
     start = dict(chosen)
-    needed = {item.name for item in setting_fields(SPECS[plan.kind])}
+    needed = {item.name for item in setting_fields(MECHANISMS[plan.kind])}
     if "epsilon" in needed and "epsilon" not in start:
         start["epsilon"] = epsilon
     spec = _made(plan, start)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dptext.errors import ConfigError
-from dptext.registry import SPECS, SYNTHESES
+from dptext.registry import MECHANISMS, SYNTHESES
 from dptext_lab.compare.cells import Cell
 from dptext_lab.compare.corpus_plans import DATA
 from dptext_lab.compare.experiment import Experiment, read_experiment
@@ -42,7 +42,7 @@ def kinds(path: Path) -> set[str]:
 
 
 def known(path: Path) -> bool:
-    return kinds(path) <= SPECS.keys() | SYNTHESES.keys()
+    return kinds(path) <= MECHANISMS.keys() | SYNTHESES.keys()
 
 
 KNOWN = [path for path in FILES if known(path)]
@@ -91,7 +91,7 @@ def test_all_can_be_planned_with_training_on_private_text() -> None:
 
 
 def test_no_experiment_names_a_kind_that_nobody_knows() -> None:
-    assert not set().union(*map(kinds, FILES)) - SPECS.keys() - SYNTHESES.keys()
+    assert not set().union(*map(kinds, FILES)) - MECHANISMS.keys() - SYNTHESES.keys()
 
 
 @pytest.mark.parametrize("path", KNOWN, ids=lambda path: path.stem)
@@ -125,7 +125,7 @@ def test_all_names_every_kind_of_mechanism_at_the_four_epsilons() -> None:
     path = FOLDER / "all.toml"
     named = kinds(path)
     assert named.isdisjoint(LEFT_OUT)
-    assert named | {kind for kind in LEFT_OUT if kind in SPECS} == SPECS.keys()
+    assert named | {kind for kind in LEFT_OUT if kind in MECHANISMS} == MECHANISMS.keys()
     experiment = read_experiment(path)
     assert experiment.corpora.keys() == {"snips", "blogs", "imdb", "20newsgroups"}
     assert {plan.document_epsilon for plan in experiment.mechanisms} == {(), (2.0, 5.0, 10.0, 20.0)}

@@ -14,7 +14,7 @@ from dptext.embeddings import sentence_encoder
 from dptext.embeddings.encoders import PublicVectors, load_encoder
 from dptext.embeddings.sentence_encoder import BertTexts, SentenceEncoder
 from dptext.mechanism import Refits, Traits, setting_fields
-from dptext.registry import SPECS
+from dptext.registry import MECHANISMS
 from dptext_lab.adept.sound import Adept
 from dptext_lab.compare import cells as fits
 from dptext_lab.compare import runner
@@ -175,7 +175,7 @@ def test_a_refit_is_the_fit_for_each_setting_that_it_may_differ_in(
 
 
 def test_refits_are_settings_of_a_spec_that_can_take_a_training_over() -> None:
-    for kind in SPECS.values():
+    for kind in MECHANISMS.values():
         for spec in kind.tiny():
             late = spec.traits.refits
             assert late <= {each.name for each in setting_fields(spec)}
