@@ -167,7 +167,11 @@ class SummarySpec(CorpusSpec):
         own = {UNLIKE: FIT_SHARE} if UNLIKE in self.blocks else {}
         left = 1.0 - sum(own.values()) - sum(given.values())
         if left < -_ROUNDING or (free and left <= _ROUNDING):
-            raise ConfigError(f"Expected shares of rho that leave some for {', '.join(free) or 'the fit of the pool'}.")
+            most = f"{1 - sum(own.values()):g}" + (f", and leave some for {', '.join(free)}" if free else "")
+            raise ConfigError(
+                f"Expected shares of rho that add up to at most {most}, found {sum(given.values()):.3g} for "
+                f"{' + '.join(given)}."
+            )
         whole = sum(free.values())
         return {**own, **given, **{name: left * weight / whole for name, weight in free.items()}}
 
@@ -526,12 +530,11 @@ class Summary:
         1.
         """
         labels, sizes = self.spec.labels, self.sizes
-        unknown = [name for name in mix if name not in labels]
-        if unknown or not labels:
-            raise ConfigError(
-                f"Expected shares of {', '.join(labels) or 'labels, which there are'}, found {unknown[:1]}."
-            )
-        if any(share < 0 for share in mix.values()) or not 0 < (given := sum(mix.values())) <= 1 + 1e-9:
+        if not labels:
+            raise ConfigError("Expected no shares of labels: this summary has no labels.")
+        if unknown := [name for name in mix if name not in labels]:
+            raise ConfigError(f"Expected shares of {', '.join(labels)}, found {unknown[0]!r}.")
+        if any(share < 0 for share in mix.values()) or (given := sum(mix.values())) > 1 + 1e-9:
             raise ConfigError("Expected shares of labels from 0 to 1 that add up to at most 1.")
         rest = np.array([0.0 if name in mix else n for name, n in zip(labels, sizes, strict=True)])
         if not rest.any() and given < 1 - 1e-6:
