@@ -197,7 +197,7 @@ def release(
                         paid: dict[str, Any] = {"payment": payment, "randomness": randomness}
                         paid |= {"on_measured": place.measured, "on_progress": tell}
                         workers = reading.who.made() if dataset else None
-                        found = _drawn(source if dataset else private, ready, pool, plan, workers, **paid)
+                        found = _drawn(source if dataset else private, ready, plan, workers, **paid)
                 state = place.keep(found, state)
         with finishing():
             certificate = place.publish(state, payment)
@@ -232,13 +232,9 @@ def _writing() -> Iterator[Progress]:
         yield tell
 
 
-def _drawn(
-    private: Private | str, ready: Fitted, pool: Sequence[Record], plan: Plan, workers: Workers | None, **paid: Any
-) -> Synthesized:
+def _drawn(private: Private | str, ready: Fitted, plan: Plan, workers: Workers | None, **paid: Any) -> Synthesized:
     """Sum up a corpus, or the place of one of many files, and write; the caller settles the charge."""
     say("Summing up the private corpus. No progress is shown, because it would reveal the corpus' size.")
-    if pool:
-        paid["public"] = [record.text for record in pool]
     if isinstance(private, str):
         return synthesize_dataset(private, ready, plan=plan, workers=workers, settled=False, **paid)
     return run(private, ready, settled=False, **paid)

@@ -147,10 +147,10 @@ def summarize(
         found = run(corpus, fitted, payment=payment, randomness=randomness)
         return replace(found, inputs=(*found.inputs, *(() if isinstance(like, Synthesized) else (Path(like),))))
     wanted = synthesis_from_settings({**settings, "kind": "summary"})
-    ready, pool = read_pool(wanted, corpus, public, text=public_text or text, seed=seed)
+    ready = read_pool(wanted, corpus, public, text=public_text or text, seed=seed)
     if said := without_drafts(ready):
         warnings.warn(said, stacklevel=2)
-    return run(corpus, ready, public=pool, payment=payment, randomness=randomness)
+    return run(corpus, ready, payment=payment, randomness=randomness)
 
 
 def fitted_like(other: Summary, changes: Mapping[str, Json]) -> FittedSummary:
