@@ -83,7 +83,8 @@ class SummarySpec(CorpusSpec):
         tokens: largest number of tokens of a draft.
         examples: number of public texts that the model is shown.
         without_pool: whether the pool's texts are left out of the file. A writer is then given the pool.
-        count_share, point_share, topic_share, word_share: shares of rho; 0 takes the default.
+        count_share, point_share, topic_share, word_share: shares of rho, as a document spends it; 0 takes the default.
+            An author may spend all of rho in one block.
         added: rho of each further summary that was added to this one; `dptext summary add` sets it.
         added_shares: the shares of rho of these summaries, one after the other, each in the order of `blocks`.
         disjoint: whether nobody is in two of the corpora whose summaries were added, by the word of their owners.
@@ -159,7 +160,7 @@ class SummarySpec(CorpusSpec):
 
     @property
     def block_shares(self) -> dict[str, float]:
-        """The share of rho of each block. Shares that no setting names divide what is left by `WEIGHTS`."""
+        """The share of rho of each block of a document. Shares that are not set divide the rest by `WEIGHTS`."""
         given = {name: share for name, share in self._given.items() if share}
         free = {name: WEIGHTS[name] for name in self.blocks if name not in given and name != UNLIKE}
         if TOPICS in free and POINTS not in self.blocks:
