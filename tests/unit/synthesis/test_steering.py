@@ -213,7 +213,9 @@ def test_the_writer_writes_as_many_texts_as_are_wanted_and_tells_how_far_it_is(f
     again = set_.write(summary, seeded(3))
     assert found.texts == again.texts
     assert len(found.texts) == len(set(found.texts)) <= SPEC.size
-    assert [done for done, _ in told] == sorted({done for done, _ in told})
+    assert told[:2] == [(0, told[0][1])] * 2  # again when the model is loaded
+    more = [done for done, _ in told if done]
+    assert more == sorted(set(more))
     assert {whole for _, whole in told} == {2 * 30 * 3 + SPEC.size}
     assert told[-1][0] == told[-1][1]
 
