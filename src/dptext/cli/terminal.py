@@ -152,8 +152,9 @@ def say(line: str) -> None:
 
 @contextlib.contextmanager
 def counted(title: str, unit: str = "", *, every: float = LINE_EVERY_SECONDS) -> Iterator[Tell]:
-    """Show progress as a bar, or as a line every `every` seconds (0: at each call), the first after two.
+    """Show progress as a bar, or as a line every `every` seconds (0: at each call).
 
+    The first line comes at once if nothing is done yet, as a model may be loaded now, else after two seconds.
     `unit` is the default unit.
     """
     if not sys.stderr.isatty():
@@ -180,7 +181,7 @@ def counted(title: str, unit: str = "", *, every: float = LINE_EVERY_SECONDS) ->
 
 def _lines(title: str, unit: str, every: float) -> Tell:
     began = time.monotonic()
-    last, before = began - max(0.0, every - FIRST_LINE_SECONDS), 0
+    last, before = began - max(0.0, every - FIRST_LINE_SECONDS), -1
     first: tuple[float, int] | None = None  # when the first items were done, and how many
 
     def tell(done: int, total: int | None, what: str = unit, /) -> None:
@@ -190,8 +191,8 @@ def _lines(title: str, unit: str, every: float) -> Tell:
             first = None
         if first is None and done:
             first = now, done
-        before = done
-        if now - last >= every:
+        begins, before = before < 0 and not done, done
+        if begins or now - last >= every:
             last = now
             among = "" if total is None else f" of {total:,}"
             left = "" if first is None or total is None else _left(now - first[0], done - first[1], total - done, total)
