@@ -325,7 +325,7 @@ def _say_what_was_made(
     if certificate.settings["kind"] == "summary":
         shown = shlex.join(["dptext", "summary", "show", str(target)])
         if not default_writer(Summary.of_bytes(target.read_bytes())):
-            print(f"Next: {shown}. No corpus can be written from this summary: {WRITING_NEEDS}.")
+            print(f"Next: {shown}. `dptext write` has no writer for it by itself: {WRITING_NEEDS}.")
             return
         corpus = target.with_suffix(".written.csv")  # never the name of the private file
         named = {"text_field": fields.text, "label_field": fields.label}

@@ -45,7 +45,9 @@ if TYPE_CHECKING:  # the ledger is loaded by those who use one
 _ALSO: Final[Mapping[str, Mapping[str, int]]] = {WORDS: {"marks": 5}, TOPICS: {"topics": 64}}
 _SHARES: Final = {POINTS: "point_share", COUNTS: "count_share", TOPICS: "topic_share", WORDS: "word_share"}
 #: What a summary needs for a corpus to be written from it.
-WRITING_NEEDS: Final = "it needs points of labelled texts, topics, or words with drafts by an installed language model"
+WRITING_NEEDS: Final = (
+    "the pool needs points of labelled texts, or topics; from words --writer builtin writes with a language model"
+)
 #: Settings that may differ from those of the summary that `like` names.
 _OWN: Final = ("epsilon", "delta", "about", "without_pool", "count_share", "point_share", "topic_share", "word_share")
 _MAY_DIFFER: Final = "only epsilon, delta, about, shares, and whether the pool is left out, may differ"
@@ -234,13 +236,13 @@ def _writer_of(summary: Summary, name: str | None, set_: Mapping[str, Json]) -> 
     model = str(set_.get("model") or summary.spec.model)
     if is_there(model):
         return wanted, ""
-    remedy = f"run: {INSTALL}" if model == SMOLLM2 else "give the model with --set model=PATH (model=PATH in Python)"
+    remedy = f"run: {INSTALL}" if model == SMOLLM2 else "give its place with --set model=PATH (model=PATH in Python)."
     can = {POINTS, TOPICS} & {*summary.spec.blocks}
     if name is None and can and not set_:
         return "pool", f"The pool writes, as the language model {model} is not here. For new texts {remedy}"
-    others = " Or take --writer pool (writer='pool' in Python)." if can else ""
+    others = "take --writer pool (writer='pool' in Python), or " if can else ""
     error = MissingExtraError if model == SMOLLM2 else ConfigError
-    raise error(f"Expected the language model {model}, which is not here: {remedy}{'.' * bool(others)}{others}")
+    raise error(f"Expected the language model {model}, which is not here: {others}{remedy}")
 
 
 def write(

@@ -282,7 +282,7 @@ def test_writing_is_named_next_only_if_it_can_be_done(folder: Path) -> None:
         last = ran("summarize", "private.csv", "n.summary", *LABELLED, *FAST, *more, "--force").stdout.splitlines()[-1]
         assert last.startswith("Next: dptext summary show n.summary")
         assert ("; dptext write n.summary " in last) == can
-        assert ("No corpus can be written from this summary: it needs points of labelled texts" in last) != can
+        assert ("`dptext write` has no writer for it by itself: the pool needs points of labelled texts" in last) != can
         assert (CliRunner().invoke(app, ["write", "n.summary", "o.csv", "--force"]).exit_code == 0) == can
 
 
