@@ -258,7 +258,7 @@ def test_a_computer_without_the_model_lets_the_pool_write_and_says_so(
         done = CliRunner().invoke(app, ["write", *given])
         assert isinstance(done.exception, MissingExtraError)
         assert INSTALL in str(done.exception)
-        assert ("Or take --writer pool" in str(done.exception)) == both
+        assert ("take --writer pool (writer='pool' in Python), or run: " in str(done.exception)) == both
         assert not Path("n.csv").exists()
 
 
@@ -267,11 +267,11 @@ def test_a_folder_of_a_model_that_is_not_here_is_named(folder: Path, monkeypatch
     ran("summarize", "private.csv", "a.summary", *LABELLED, *FAST, "--with", "words", *TINY, "--set", "model=far/off")
     said = ran("write", "a.summary", "o.csv").stdout.splitlines()
     assert said[1].startswith(
-        "The pool writes, as the language model far/off is not here. For new texts give the model"
+        "The pool writes, as the language model far/off is not here. For new texts give its place"
     )
     done = CliRunner().invoke(app, ["write", "a.summary", "n.csv", "--writer", "builtin"])
     assert isinstance(done.exception, dp.errors.ConfigError)
-    assert "give the model with --set model=PATH" in str(done.exception)
+    assert "give its place with --set model=PATH" in str(done.exception)
 
 
 def test_writing_is_named_next_only_if_it_can_be_done(folder: Path) -> None:
