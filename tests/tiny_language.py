@@ -87,4 +87,5 @@ def writes_here(patch: pytest.MonkeyPatch) -> None:
     """Let the model write in this process, where a test has put it in the place of another."""
     from dptext.synthesis.desks import desk
 
+    patch.setattr("dptext.runs.summarizing.is_there", lambda _: True)
     patch.setattr("dptext.synthesis.from_model.desk", lambda steering, _, progress: desk(steering, 0, progress))

@@ -133,11 +133,17 @@ def test_files_of_a_folder_are_measured_by_workers(workers: int, folder: Path, t
 def test_blocks_and_shares_are_those_that_are_named(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "labels.txt").write_text("\n".join(LABELS) + "\n", "utf-8")
     (tmp_path / "names.txt").write_text("my health\ntravel, by train\nmoney\nleisure\n", "utf-8")
-    ran(
-        folder, "summarize", "private.jsonl", tmp_path / "s.summary", *POOL, "--label-field", "label",
+    done = dptext(
+        "summarize", "private.jsonl", tmp_path / "s.summary", *POOL, "--label-field", "label",
         "--labels", f"@{tmp_path / 'labels.txt'}", "--names", f"@{tmp_path / 'names.txt'}", "--with", "words",
         "--without", "points", "--shares", "words=.7", "--relation", "replace_one", "--delta", "1e-6", *WORDS[2:],
+        cwd=folder,
     )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    warned = done.stderr.splitlines()
+    at = next(i for i, line in enumerate(warned) if line.startswith("Warning: No public drafts are written (drafts=0)"))
+    assert warned[at + 1].startswith("dptext summary show reads the summary.")  # a line of its own
+    assert "\\n" not in done.stderr
     spec = read(tmp_path / "s.summary").spec
     assert (spec.labels, spec.names[1]) == (LABELS, "travel, by train")
     assert spec.block_shares == pytest.approx({"words": 0.7, "counts": 0.3})
@@ -393,10 +399,10 @@ def test_a_summary_is_shown_in_a_screen(folder: Path) -> None:
     report = read(folder / "a.summary").report
     known = report.estimates.by_label
     for i, name in enumerate(LABELS):
-        line, words = [each for each in said if each.startswith(f"  {name} ")]
-        assert re.fullmatch(
-            rf"  {name} +(\w+ [\d,]+ \([\d,]+ to [\d,]+\)(, )?)+|  {name} +none beyond the noise", words
-        )
+        line, *words = [each for each in said if each.startswith(f"  {name} ")]
+        mute = [each for each in said if re.match(rf"  none beyond the noise: .*\b{name}\b", each)]
+        assert len(words) + len(mute) == 1
+        assert mute or re.fullmatch(rf"  {name} +(\w+ [\d,]+ \([\d,]+ to [\d,]+\)(, )?)+", words[0])
         low, high = (f"{float(each[i]):,.0f}" for each in (known.low, known.high))
         assert f"({low} to {high})" in line
     assert "Topics, largest first:" in said

@@ -29,7 +29,8 @@ def test_a_corpus_with_its_certificate_and_report(folder: Path) -> None:
     assert done.returncode == 0, done.stderr
     first = done.stdout.splitlines()
     assert "epsilon 2" in first[0]
-    assert first[1].startswith("Labels, in documents, each within ")
+    assert first[1].startswith("Each text is a public text of the pool, word for word. The noisy numbers read ")
+    assert first[2].startswith("Labels, in documents, with 95% intervals: ")
     assert "Next: dptext explain out.csv; open out.csv.topics.html." in done.stdout
     assert len(first) < 24
     assert "317" not in done.stderr  # the number of private records; numbers on stdout are noisy

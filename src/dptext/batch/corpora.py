@@ -16,7 +16,7 @@ from __future__ import annotations
 import io
 import json
 from collections import deque
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -33,7 +33,6 @@ from dptext.batch.engines import Engine, Here, Workers
 from dptext.batch.shards import Shard, as_read, read, shards_of
 from dptext.batch.work import Rest
 from dptext.errors import DPTextError
-from dptext.runs.apart import NO_POOL, Found, Pool
 from dptext.runs.plan import Plan
 from dptext.runs.private import Private, untold
 from dptext.runs.synthesized import Synthesized
@@ -73,20 +72,14 @@ class PrivateShards(Private):
                 first_fields = False
                 yield batch
 
-    def kept(self, pool: Pool = NO_POOL) -> PrivateShards:
-        """Check the fields of the first record, read each file to its end, and return the corpus with `counts`.
-
-        ConfigError: the corpus has every text of the pool and no other text.
-        """
+    def kept(self) -> PrivateShards:
+        """Check the fields of the first record, read each file to its end, and return the corpus with `counts`."""
         with closing(self.batches()) as found_here:
             next(found_here, None)
         to, tasks = Recipient(), [("count", (number,)) for number in range(len(self.shards))]
-        counts, found = {}, list[Found]()
-        for number, answer in untold(self.engine.answers(Counting(self.apart, to.public, pool=pool), tasks)):
-            opened = to.opened(answer, _about(number))
-            counts[number] = int.from_bytes(opened[:_COUNT], "big")
-            found.append(Found.from_bytes(pool, opened[_COUNT:]))
-        pool.refuse(found)
+        counts = {}
+        for number, answer in untold(self.engine.answers(Counting(self.apart, to.public), tasks)):
+            counts[number] = int.from_bytes(to.opened(answer, _about(number)), "big")
         return replace(self, counts=tuple(counts[number] for number in range(len(self.shards))))
 
     @property
@@ -142,15 +135,11 @@ class Counting:
 
     private: PrivateShards
     to: bytes  #: the public key that answers are sealed to
-    pool: Pool = field(default=NO_POOL, kw_only=True)  #: the public pool, which the corpus must not be
 
     def count(self, number: int) -> bytes:
-        """Return, sealed, the number of readable records of a file, and the texts of the pool that the file has."""
-        n, found = 0, Found(self.pool)
-        for batch in self._some(number, number).batches():
-            n += len(batch)
-            found.add(batch.texts)
-        return sealed(n.to_bytes(_COUNT, "big") + found.to_bytes(), self.to, _about(number))
+        """Return, sealed, the number of readable records of a file."""
+        n = sum(len(batch) for batch in self._some(number, number).batches())
+        return sealed(n.to_bytes(_COUNT, "big"), self.to, _about(number))
 
     def _some(self, first: int, last: int) -> PrivateShards:
         return replace(self.private, shards=self.private.shards[first : last + 1])
@@ -249,7 +238,6 @@ def synthesize_dataset(
     payment: Payment | None = None,
     randomness: Randomness | None = None,
     settled: bool = True,
-    public: Iterable[str] | None = None,
     on_measured: OnMeasured | None = None,
     on_progress: Progress | None = None,
 ) -> Synthesized:
@@ -264,7 +252,6 @@ def synthesize_dataset(
         payment: the account that is charged.
         randomness: `randomness.secure()` by default; seeded randomness voids the guarantee.
         settled: False leaves it to `Synthesized.settle` to settle the charge.
-        public: texts that the private corpus must not consist of; None takes the texts of the pool.
         on_measured: keeps the summary of a synthesis that measures one first; see `dptext.runs.synthesizing.run`.
         on_progress: called with the number of texts written so far, and of all texts; see there.
 
@@ -284,7 +271,7 @@ def synthesize_dataset(
         engine=engine,
     )
     return run(
-        private, fitted, public=public, payment=payment, randomness=randomness, settled=settled,
+        private, fitted, payment=payment, randomness=randomness, settled=settled,
         on_measured=on_measured, on_progress=on_progress,
     )  # fmt: skip
 

@@ -23,7 +23,7 @@ COMMANDS: Final[Mapping[str, Command]] = {
         "dptext.cli.mechanisms:fit",
         "Make a model for `privatize --model` from public records. Some mechanisms learn from private ones.",
         "Release",
-        "dptext fit --mechanism candidates --set epsilon=10 --public public.csv --out reviews.model",
+        "dptext fit --mechanism candidates --epsilon 10 --public public.csv --out reviews.model",
     ),
     "privatize": Command(
         "dptext.cli.privatize:privatize",
@@ -46,7 +46,7 @@ COMMANDS: Final[Mapping[str, Command]] = {
     "summary": Command("", "Print a summary, and add summaries of several owners or months.", "Release"),
     "synthesize": Command(
         "dptext.cli.synthesize:synthesize",
-        "Write public texts that say what a private corpus says. One epsilon covers the whole corpus.",
+        "Write a corpus that says what a private one says, or a report. One epsilon covers all that leaves.",
         "Release",
         "dptext synthesize reviews.csv reviews.synthetic.jsonl --public public.csv --mechanism votes",
     ),

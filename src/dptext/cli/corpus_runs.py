@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import shlex
+from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -26,13 +27,14 @@ from dptext.runs.plan import Plan
 from dptext.runs.private import Private
 from dptext.runs.states import CorpusState, settings_digest
 from dptext.runs.streaming import guarantees
-from dptext.runs.summarizing import without_drafts
+from dptext.runs.summarizing import WRITING_NEEDS, default_writer, without_drafts
 from dptext.runs.synthesized import REPORT_SUFFIXES, Synthesized, file_columns, paths_of
 from dptext.runs.synthesizing import finished, run
 from dptext.runs.unpublished import Unpublished
 from dptext.sampling.randomness import Randomness, secure, seeded
 from dptext.synthesis.report import HARDLY_MORE_THAN_NOISE
 from dptext.synthesis.spec import CorpusSpec, Fitted, Progress, SynthesisSpec
+from dptext.synthesis.summary import Summary
 from dptext.text.records import Fields, Record, records_digest
 from dptext.types import Json
 
@@ -80,16 +82,33 @@ class Promised:
 
 
 def listed(text: str, option: str) -> list[str]:
-    """Return the members of a list A,B,... or of the lines of @FILE. ConfigError: a member is empty."""
-    if text.startswith("@"):
-        from dptext.text.inputs import read_whole
+    """Return the members of a list A,B,... or of the lines of @FILE. ConfigError: a member is empty, or not in UTF-8.
 
-        members = read_whole(Path(text[1:])).decode().splitlines()
-    else:
-        members = text.split(",")
-    found = [member.strip() for member in members]
+    A mark of UTF-8 at the beginning of the file, and empty lines at its end, are passed over.
+    """
+    found = _lines_of(text[1:], option) if text.startswith("@") else [member.strip() for member in text.split(",")]
     if not all(found):
-        raise ConfigError(f"Expected {option} to be names with commas between them, or @FILE, found an empty name.")
+        where = f" in line {found.index('') + 1} of {text[1:]}" if text.startswith("@") and found else ""
+        raise ConfigError(
+            f"Expected {option} to be names with commas between them, or @FILE, found an empty name{where}."
+        )
+    return found
+
+
+def _lines_of(name: str, option: str) -> list[str]:
+    """Return the lines of a file without spaces around them. ConfigError: it has no line, or one is not in UTF-8."""
+    from dptext.text.inputs import read_whole
+
+    found = []
+    for number, line in enumerate(read_whole(Path(name)).removeprefix(BOM_UTF8).rstrip().splitlines(), 1):
+        try:
+            found.append(line.decode().strip())
+        except UnicodeDecodeError:
+            raise ConfigError(
+                f"Expected {option} @{name} to be in UTF-8, found other bytes in line {number}: save it as UTF-8."
+            ) from None
+    if not found:
+        raise ConfigError(f"Expected {option} @{name} to have a name in each line, found none.")
     return found
 
 
@@ -178,7 +197,7 @@ def release(
                         paid: dict[str, Any] = {"payment": payment, "randomness": randomness}
                         paid |= {"on_measured": place.measured, "on_progress": tell}
                         workers = reading.who.made() if dataset else None
-                        found = _drawn(source if dataset else private, ready, pool, plan, workers, **paid)
+                        found = _drawn(source if dataset else private, ready, plan, workers, **paid)
                 state = place.keep(found, state)
         with finishing():
             certificate = place.publish(state, payment)
@@ -193,7 +212,8 @@ def _fitted(wanted: CorpusSpec, pool: Sequence[Record], seed: int | None) -> Fit
     with counted("fitting") as tell:
         found = fit(public=pool, seed=seed, on_progress=lambda at: tell(at.done, at.total, at.unit))
     if said := without_drafts(found):
-        say(f"Warning: {said}")
+        for line in f"Warning: {said}".splitlines():
+            say(line)
     return found
 
 
@@ -212,13 +232,9 @@ def _writing() -> Iterator[Progress]:
         yield tell
 
 
-def _drawn(
-    private: Private | str, ready: Fitted, pool: Sequence[Record], plan: Plan, workers: Workers | None, **paid: Any
-) -> Synthesized:
+def _drawn(private: Private | str, ready: Fitted, plan: Plan, workers: Workers | None, **paid: Any) -> Synthesized:
     """Sum up a corpus, or the place of one of many files, and write; the caller settles the charge."""
     say("Summing up the private corpus. No progress is shown, because it would reveal the corpus' size.")
-    if pool:
-        paid["public"] = [record.text for record in pool]
     if isinstance(private, str):
         return synthesize_dataset(private, ready, plan=plan, workers=workers, settled=False, **paid)
     return run(private, ready, settled=False, **paid)
@@ -307,11 +323,15 @@ def _say_what_was_made(
     if HARDLY_MORE_THAN_NOISE in state.sentences:
         return
     if certificate.settings["kind"] == "summary":
+        shown = shlex.join(["dptext", "summary", "show", str(target)])
+        if not default_writer(Summary.of_bytes(target.read_bytes())):
+            print(f"Next: {shown}. `dptext write` has no writer for it by itself: {WRITING_NEEDS}.")
+            return
         corpus = target.with_suffix(".written.csv")  # never the name of the private file
         named = {"text_field": fields.text, "label_field": fields.label}
         columns = options.as_typed(**{name: own for name, own in named.items() if own != name.removesuffix("_field")})
         pool = " --public POOL" if certificate.settings.get("without_pool") else ""
-        print(f"Next: {shlex.join(['dptext', 'summary', 'show', str(target)])}; "
+        print(f"Next: {shown}; "
               f"{shlex.join(['dptext', 'write', str(target), str(corpus), *columns])}{pool}.")  # fmt: skip
         return
     print(f"Next: {shlex.join(['dptext', 'explain', str(target)])}; open {target.name}{REPORT_SUFFIXES[1]}.")

@@ -107,7 +107,11 @@ SetOption = Annotated[
     list[str] | None, promises("--set", "-s", metavar="KEY=VALUE", help="A setting of the mechanism. Repeatable.")
 ]
 EpsilonOption = Annotated[
-    float | None, promises("--epsilon", help="Epsilon of the mechanism, as --set epsilon=N. `dptext mechanisms NAME`.")
+    float | None,
+    promises(
+        "--epsilon",
+        help="Epsilon of the mechanism; the same as --set epsilon=N. `dptext mechanisms NAME` says what it protects.",
+    ),
 ]
 SpecOption = Annotated[
     Path | None,

@@ -139,7 +139,7 @@ def privatize(
         leaves(
             metavar="NAME.guarantee.json",
             parser=options.output_path,
-            help="With OUT -: file of the certificate. It speaks of a file NAME, so save stdout under that name.",
+            help="With OUT -: file of the certificate. It names the file NAME: save stdout as NAME.",
         ),
     ] = None,
     paying: Paying,

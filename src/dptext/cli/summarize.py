@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -17,6 +18,27 @@ from dptext.cli.synthesize import PRIVATE
 from dptext.errors import ConfigError
 from dptext.runs.specs import read_toml, synthesis_from_settings
 from dptext.runs.summarizing import fitted_like, measured_settings, read_summary
+
+
+@dataclass(frozen=True, slots=True)
+class PromisedLike(Promised):
+    """`Promised`, with defaults that `--like` changes."""
+
+    epsilon: Annotated[
+        float | None, promises("--epsilon", help="Epsilon of everything that leaves. Default: 1, or that of --like.")
+    ] = None
+    delta: Annotated[
+        float | None, promises("--delta", help="Delta beside epsilon. Default: 1e-5, or that of --like.")
+    ] = None
+    about: Annotated[
+        int | None,
+        promises(
+            "--about",
+            metavar="N",
+            help="About how many documents or authors there are. It is public. Default: 5000, or that of --like, of a "
+            "sum the mean of its parts.",
+        ),
+    ] = None
 
 
 def summarize(
@@ -35,9 +57,12 @@ def summarize(
     ] = None,
     like: Annotated[
         Path | None,
-        options.file_option(help="Instead of --public: measure as this summary, to add both. Only noise may differ."),
+        options.file_option(
+            help="Instead of --public: measure as this summary, to add both. Epsilon, delta, --about, --shares and "
+            "--without-pool may differ."
+        ),
     ] = None,
-    promised: Promised,
+    promised: PromisedLike,
     also: Annotated[
         str | None, promises("--with", metavar="words,topics", help="What is measured besides counts and points.")
     ] = None,
@@ -47,7 +72,9 @@ def summarize(
     shares: Annotated[
         str | None,
         promises(
-            "--shares", metavar="words=.5,...", help="Shares of epsilon's rho; others divide the rest by default rules."
+            "--shares",
+            metavar="words=.5,...",
+            help="Shares of rho, which epsilon and delta set. Blocks without a share divide the rest.",
         ),
     ] = None,
     without_pool: Annotated[
@@ -65,16 +92,17 @@ def summarize(
 ) -> None:
     if (public is None) == (like is None):
         raise ConfigError("Expected one of --public POOL and --like OTHER.summary: the public texts.")
+    other = None if like is None else read_summary(like).summary
     measured = measured_settings(
-        listed(also, "--with") if also else (), listed(without, "--without") if without else (), _shares(shares)
-    )
+        listed(also, "--with") if also else (), listed(without, "--without") if without else (), _shares(shares),
+        like=other,
+    )  # fmt: skip
     own = {**promised.settings(), **({"without_pool": True} if without_pool else {})}
     changes = {**measured, **merged(set_values(assignments, "way"), own)}
     reading = CorpusReading(layout, label_field, author_field, who)
-    if like is not None:
+    if other is not None:
         if any((layout.public_text_field, layout.public_label_field, layout.public_record, layout.public_sheet)):
             raise ConfigError("Expected no option for public files with --like: the pool is that of the other summary.")
-        other, _, _ = read_summary(like)
         fitted = fitted_like(other, {**(read_toml(spec) if spec else {}), **changes})
         release(source, target, fitted.spec, reading, paying, ending, public=None, fitted=fitted, inputs=(like, spec))
         return

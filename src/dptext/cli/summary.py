@@ -23,6 +23,7 @@ from dptext.text.files import Target, refuse_inputs
 
 _WIDTH: Final = 80  # columns of a screen
 _HEIGHT: Final = 39  # lines of a screen above the next prompt
+_HEAD: Final = 2  # lines before the tables at most
 _FEWEST: Final = 3  # rows of a table, however long the warnings are
 _NAME: Final = 40  # columns of a name at most
 
@@ -40,21 +41,27 @@ def show(summary: WHERE, *, as_json: options.JsonOption = False) -> None:
 
 def _lines(report: Topics, room: int) -> list[str]:
     """Return lines for a screen with this room: labels, their words, and topics, each largest first."""
-    known, unit = report.estimates, report.measure
-    lines = _wrapped(f"In all {_number(known.whole, 0)} {unit}; the intervals hold in 95%.")
-    names, words = list(report.shown or ("all texts",)), report.words
+    known, words, names = report.estimates, report.words, list(report.shown or ("all texts",))
     topics = [", ".join(each[:4]) for each, _ in report.topics]
-    labels = known.by_label if report.labels else known.whole
-    tables = [("labels", len(names))] + [("words", len(names))] * (words is not None) + [("topics", len(topics))]
-    room -= len(lines) + (words is not None) + bool(topics)
-    kept = _divided(dict(tables), room)
-    order = labels.numbers.argsort(kind="stable")[::-1].tolist()
-    lines += _table("labels", names, labels, kept["labels"])
+    order = (known.by_label if report.labels else known.whole).largest(len(names))[0]
+    telling = [i for i in order if words is not None and words.words[i]]
+    mute = [names[i] for i in order if words is not None and i not in telling]
+    tables = {"labels": len(report.labels), "words": len(telling), "topics": len(topics)}
+    room -= _HEAD + (words is not None) + bool(mute) + bool(topics)
+    kept = _divided({name: n for name, n in tables.items() if n}, room)
+    chosen = bool(telling) or any(kept.get(name, 0) < tables[name] for name in ("labels", "topics"))
+    sure = "; those of words and of cut lists in 95% of those shown" if chosen else ""
+    lines = _wrapped(f"{report.in_all} Intervals hold in 95%{sure}.")
+    if report.labels:
+        lines += _table("labels", names, known.by_label, kept["labels"])
     if words is not None:
         lines += ["Words more frequent than in public text:"]
-        deep = 2 if 3 * len(names) + len(topics) <= room else 1
-        said = [line for i in order for line in _words(names[i], words, i, max(map(len, names)))[:deep]]
-        lines += _more(said, "labels", max(kept["words"], deep * len(names) if deep > 1 else 0))
+        deep = 2 if len(names) + 2 * len(telling) + len(topics) <= room else 1
+        said = [line for i in telling for line in _words(names[i], words, i, max(map(len, names)))[:deep]]
+        most = len(said) if deep > 1 or len(said) <= kept.get("words", 0) else kept["words"] - 1
+        lines += [*said[:most], *_left(len(said) - most, "labels")]
+        none = f"none beyond the noise: {', '.join(mute)}"
+        lines += ["  " + shorten(none, _WIDTH - 2, placeholder=" ...")] if mute else []
     if topics:
         lines += ["Topics, largest first:", *_table("topics", topics, known.by_topic, kept["topics"])]
     return lines
@@ -71,11 +78,11 @@ def _divided(rows: Mapping[str, int], room: int) -> dict[str, int]:
 
 def _table(what: str, names: Sequence[str], known: Estimated, room: int) -> list[str]:
     """Return a row for each name, largest number first: name, and number with its interval."""
-    order = known.numbers.argsort(kind="stable")[::-1].tolist()
-    numbers = [_number(known, i) for i in order]
+    places, sure = known.largest(len(names) if len(names) <= room else room - 1)
+    numbers = [sure.shown(i) for i in places]
     width = min(_NAME, _WIDTH - max(map(len, numbers)) - 4, max(map(len, names)))
-    rows = [f"  {_name(names[i], width)}  {number}" for i, number in zip(order, numbers, strict=True)]
-    return _more(rows, what, room)
+    rows = [f"  {_name(names[i], width)}  {number}" for i, number in zip(places, numbers, strict=True)]
+    return [*rows, *_left(len(names) - len(rows), what)]
 
 
 def _words(name: str, words: LabelWords, label: int, width: int) -> list[str]:
@@ -87,8 +94,6 @@ def _words(name: str, words: LabelWords, label: int, width: int) -> list[str]:
         if len(lines[-1] + more) > _WIDTH + 1:  # the last comma is taken off
             lines.append(indent)
         lines[-1] += more
-    if not words.words[label]:
-        lines[-1] += " none beyond the noise"
     return [line.removesuffix(",") for line in lines]
 
 
@@ -96,20 +101,13 @@ def _name(name: str, width: int) -> str:
     return f"{shorten(name, width, placeholder='...'):<{width}}"
 
 
-def _more(rows: Sequence[str], what: str, room: int) -> list[str]:
-    """Return the rows, or those that have room, and how many more there are."""
-    if len(rows) <= room:
-        return [*rows]
-    return [*rows[: room - 1], f"  and {len(rows) - room + 1:,} more {what}: see --json, or the page"]
+def _left(n: int, what: str) -> list[str]:
+    """Return a line that says how many more rows there are; none if all are shown."""
+    return [f"  and {n:,} more {what}: see --json, or the page"] if n else []
 
 
 def _wrapped(*said: str) -> list[str]:
     return [line for each in said for line in wrap(each, _WIDTH)]
-
-
-def _number(known: Estimated, i: int) -> str:
-    n, low, high = (float(each[i]) for each in (known.numbers, known.low, known.high))
-    return f"{n:,.0f} ({low:,.0f} to {high:,.0f})"
 
 
 def add(

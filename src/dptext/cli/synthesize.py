@@ -37,7 +37,9 @@ def synthesize(
         ),
     ],
     *,
-    public: Annotated[Path, options.file_option(help="The pool: public texts. Some of them leave.")],
+    public: Annotated[
+        Path, options.file_option(help="The pool: public texts. Some leave, if public texts are what leaves.")
+    ],
     mechanism: Annotated[
         str | None,
         promises(

@@ -136,6 +136,8 @@ def bars() -> Console:
 
 LINE_EVERY_SECONDS = 10.0
 FIRST_LINE_SECONDS = 2.0  # after which the first line comes
+#: Share of all items, and seconds, one of which must have passed since the first items for an estimate of the rest.
+_SHARE_KNOWN, _SECONDS_KNOWN = 0.05, 20.0
 
 
 class Tell(Protocol):
@@ -150,8 +152,9 @@ def say(line: str) -> None:
 
 @contextlib.contextmanager
 def counted(title: str, unit: str = "", *, every: float = LINE_EVERY_SECONDS) -> Iterator[Tell]:
-    """Show progress as a bar, or as a line every `every` seconds (0: at each call), the first after two.
+    """Show progress as a bar, or as a line every `every` seconds (0: at each call).
 
+    The first line comes at once if nothing is done yet, as a model may be loaded now, else after two seconds.
     `unit` is the default unit.
     """
     if not sys.stderr.isatty():
@@ -177,23 +180,34 @@ def counted(title: str, unit: str = "", *, every: float = LINE_EVERY_SECONDS) ->
 
 
 def _lines(title: str, unit: str, every: float) -> Tell:
-    began = phase = told = time.monotonic()
-    last, before = began - max(0.0, every - FIRST_LINE_SECONDS), 0
+    began = time.monotonic()
+    last, before = began - max(0.0, every - FIRST_LINE_SECONDS), -1
+    first: tuple[float, int] | None = None  # when the first items were done, and how many
 
     def tell(done: int, total: int | None, what: str = unit, /) -> None:
-        nonlocal last, phase, before, told
+        nonlocal last, before, first
         now = time.monotonic()
-        if done < before or not done:  # a new count begins: now, or with what was told before
-            phase = told if done else now
-        before, told = done, now
-        if now - last >= every:
+        if done < before:  # a new count begins
+            first = None
+        if first is None and done:
+            first = now, done
+        begins, before = before < 0 and not done, done
+        if begins or now - last >= every:
             last = now
             among = "" if total is None else f" of {total:,}"
-            known = total and 0 < done < total and now > phase
-            left = f", about {(now - phase) * (total - done) / done:.0f} s more" if total and known else ""
+            left = "" if first is None or total is None else _left(now - first[0], done - first[1], total - done, total)
             say(f"{title}: {done:,}{among} {what}, {now - began:.0f} s{left}")
 
     return tell
+
+
+def _left(seconds: float, gained: int, left: int, total: int) -> str:
+    """Return an estimate of the time for what is left, or "" as long as little is known.
+
+    `seconds` and `gained` are counted from the first items on: before them a model may be loaded.
+    """
+    known = gained > 0 and seconds > 0 and (gained >= _SHARE_KNOWN * total or seconds >= _SECONDS_KNOWN)
+    return f", about {seconds * left / gained:.0f} s more" if known and left else ""
 
 
 _SIGNALS = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM"}

@@ -68,7 +68,7 @@ def write(
             "--writer",
             metavar="NAME",
             help="pool (public texts) or builtin (a language model writes). Default: builtin where words were measured "
-            "and a model drafted.",
+            "and a model that is here drafted, else pool.",
         ),
     ] = None,
     size: Annotated[int, leaves("--size", metavar="N", help="Texts that leave. 0 takes the writer's default.")] = 0,

@@ -102,6 +102,13 @@ def load_language_model(name: str = SMOLLM2) -> LanguageModel:
     return found
 
 
+def is_there(name: str) -> bool:
+    """Whether `load_language_model` would find files of the model `name`. Nothing is read."""
+    if name == SMOLLM2:
+        return importlib.util.find_spec(_PACKAGE) is not None
+    return Path(name).exists()
+
+
 @contextmanager
 def _reading(path: Path) -> Iterator[None]:
     """Turn errors from reading a damaged model into a ConfigError."""

@@ -1,13 +1,12 @@
 """Refusal of a public pool that is the private corpus: texts of the pool leave as they are.
 
-The comparison is of paths, whole files and whole lists of texts, never of single texts: see decision 0017.
+The comparison is of paths, of the bytes of whole files, and of objects in memory, before any text is read. Texts are
+not compared: a refusal would be an answer without noise, which one record can change (decision 0017).
 """
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from glob import glob
 from os import PathLike
 from pathlib import Path
@@ -15,15 +14,13 @@ from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from dptext.errors import ConfigError
-from dptext.synthesis.space import says_something
 from dptext.text.files import sha256_of
 
 _SAME: Final = "Expected a public pool other than the private corpus: texts of the pool leave as they are."
-_HASH: Final = 16  # bytes: two texts have the same hash with a chance of 2**-128
 
 
 def refuse_same(private: object, public: object) -> None:
-    """Raise ConfigError if the private corpus or one of its files is the pool: the same file, or the same bytes."""
+    """Raise ConfigError if the pool is the same object, or the file or the bytes of a file, as the private corpus."""
     same = private is public and private is not None
     if isinstance(private, str | PathLike) and isinstance(public, str | PathLike):
         mine, pool = _path(private), _path(public)
@@ -66,69 +63,3 @@ def _alike(one: Path, other: Path) -> bool:
         )
     except OSError:
         return False
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class Pool:
-    """The hashes of a public pool's texts, to tell whether a corpus has the same texts in any order."""
-
-    rows: dict[bytes, int] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, texts: Iterable[str]) -> Pool:
-        """Return the pool of the distinct texts that say something."""
-        distinct = dict.fromkeys(_hashed(text) for text in texts if says_something(text))
-        return cls({each: row for row, each in enumerate(distinct)})
-
-    @property
-    def size(self) -> int:
-        """The number of bytes that hold one bit per text."""
-        return -(-len(self.rows) // 8)
-
-    def refuse(self, found: Iterable[Found]) -> None:
-        """Raise ConfigError if the parts of a corpus together have every text of the pool and no other text."""
-        bits, other = 0, False
-        for each in found:
-            bits |= int.from_bytes(each.bits, "little")
-            other |= each.other
-        if self.rows and not other and bits == (1 << len(self.rows)) - 1:
-            raise ConfigError(f"{_SAME} The texts of both are the same.")
-
-
-NO_POOL: Final = Pool()
-
-
-@dataclass(slots=True, repr=False)
-class Found:
-    """The texts of a pool that a part of the corpus has, and whether the part has any other text. Private."""
-
-    pool: Pool
-    other: bool = False
-    bits: bytearray = field(default_factory=bytearray)  #: one bit per text of the pool, the lowest for the first
-
-    def __post_init__(self) -> None:
-        self.bits = self.bits or bytearray(self.pool.size)
-
-    def add(self, texts: Sequence[str]) -> None:
-        """Look up texts of the corpus in the pool. The first text that the pool lacks ends the look-ups for good."""
-        if self.other or not self.pool.rows:
-            return
-        for text in filter(says_something, texts):
-            row = self.pool.rows.get(_hashed(text))
-            if row is None:
-                self.other = True
-                return
-            self.bits[row // 8] |= 1 << row % 8
-
-    def to_bytes(self) -> bytes:
-        """Return the findings as bytes. Their number depends on the pool alone."""
-        return bytes([self.other]) + self.bits
-
-    @classmethod
-    def from_bytes(cls, pool: Pool, data: bytes) -> Found:
-        """Return the findings that `to_bytes` wrote."""
-        return cls(pool, bool(data[0]), bytearray(data[1:]))
-
-
-def _hashed(text: str) -> bytes:
-    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=_HASH).digest()

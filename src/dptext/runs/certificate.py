@@ -25,6 +25,8 @@ from dptext.version import __version__
 
 SCHEMA: Final = 4
 ONE_RELEASE = "one release; each repetition adds"
+WRITTEN_AGAIN = "writing again from the summary adds nothing"
+SUM_AGAIN = "adding up again adds nothing; each further summary of the same records adds"
 #: Changes to texts as they are read, by the name of the setting.
 READING = {
     "empty_nulls": "null texts were read as empty ones",
@@ -143,7 +145,12 @@ class Certificate:
 
     @property
     def repetition(self) -> str:
-        """The cost of another release of the same records, in words."""
+        """The cost of another release of the same records, in words. Writing from a summary again costs nothing."""
+        if self.writes_from_summary:
+            paid = "" if self.charged is None else f"the summary: {self.charged.explain()}; "
+            return f"{paid}{WRITTEN_AGAIN}"
+        if self.derived:
+            return SUM_AGAIN
         return ONE_RELEASE if self.charged is None else self.charged.explain()
 
     @property

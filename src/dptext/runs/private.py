@@ -11,7 +11,6 @@ from typing import Any, Final, TypeVar
 
 from dptext.errors import BrokenFileError, DataError, HeaderError
 from dptext.privacy.names import seen_form
-from dptext.runs.apart import NO_POOL, Found, Pool
 from dptext.runs.streaming import BATCH_SIZE, split
 from dptext.synthesis.readings import Corpus
 from dptext.text.batches import Batch
@@ -87,19 +86,14 @@ class Private:
         source = self.source
         return isinstance(source, list | tuple) and all(isinstance(each, Record) for each in source[:1])
 
-    def kept(self, pool: Pool = NO_POOL) -> Private:
-        """Read the corpus to its end and return it as readable more than once. Errors so come before the charge.
-
-        ConfigError: the corpus has every text of the pool and no other text.
-        """
+    def kept(self) -> Private:
+        """Read the corpus to its end and return it as readable more than once. Errors so come before the charge."""
         own = replace(self, source=list(self.source)) if isinstance(self.source, Iterator) else self
         once = isinstance(own.source, str | PathLike) and Path(own.source).is_fifo()
-        found, records = Found(pool), list[Record]()
+        records = list[Record]()
         for batch in own.batches():
-            found.add(batch.texts)
             if once:
                 records += batch
-        pool.refuse([found])
         return replace(own, source=records) if once else own
 
 

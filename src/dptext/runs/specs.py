@@ -206,7 +206,7 @@ def _check_toml(value: object, name: str, depth: int) -> None:
 def read_toml(path: Path) -> dict[str, Json]:
     """Return the table in a TOML file, by `parse_toml`. ConfigError: the file cannot be read, or is no TOML."""
     try:
-        return parse_toml(read_whole(path, limit=_MAX_TOML_BYTES).decode(), str(path))
+        return parse_toml(read_whole(path, limit=_MAX_TOML_BYTES).decode("utf-8-sig"), str(path))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} is not a TOML file: {error}.") from error
 

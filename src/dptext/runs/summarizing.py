@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from dptext.errors import ConfigError, DataError
-from dptext.language.reading import INSTALL
+from dptext.errors import ConfigError, DataError, MissingExtraError
+from dptext.language.reading import INSTALL, SMOLLM2, is_there
 from dptext.runs.certificate import READING, Certificate, certificate_path
 from dptext.runs.private import Private
 from dptext.runs.results import IN_MEMORY
@@ -44,29 +44,45 @@ if TYPE_CHECKING:  # the ledger is loaded by those who use one
 #: Blocks that `also` adds, with the settings that measure them.
 _ALSO: Final[Mapping[str, Mapping[str, int]]] = {WORDS: {"marks": 5}, TOPICS: {"topics": 64}}
 _SHARES: Final = {POINTS: "point_share", COUNTS: "count_share", TOPICS: "topic_share", WORDS: "word_share"}
+#: What a summary needs for a corpus to be written from it.
+WRITING_NEEDS: Final = (
+    "the pool needs points of labelled texts, or topics; from words --writer builtin writes with a language model"
+)
 #: Settings that may differ from those of the summary that `like` names.
 _OWN: Final = ("epsilon", "delta", "about", "without_pool", "count_share", "point_share", "topic_share", "word_share")
-_IN_A_LINE: Final = 6  # labels with their shares
+_MAY_DIFFER: Final = "only epsilon, delta, about, shares, and whether the pool is left out, may differ"
+_SHOWN: Final = 8  # labels with their shares
 #: The writers by name, and the class of their settings.
 WRITERS: Final[Mapping[str, type[FromPool] | type[FromModel]]] = {"pool": FromPool, "builtin": FromModel}
 
 
 def measured_settings(
-    also: Iterable[str] = (), without: Iterable[str] = (), shares: Mapping[str, float] | None = None
+    also: Iterable[str] = (),
+    without: Iterable[str] = (),
+    shares: Mapping[str, float] | None = None,
+    *,
+    like: Summary | None = None,
 ) -> dict[str, Json]:
     """Return settings of a summary that measures `also` these blocks, and others not, at these shares of rho.
 
-    ConfigError: a name is unknown.
+    With `like` the settings of the blocks are those of that summary. ConfigError: a name is unknown, or that summary
+    measures something else.
     """
     found: dict[str, Json] = {}
     for name in also:
         if name not in _ALSO:
             raise ConfigError(f"Expected {name!r} to be one of {', '.join(_ALSO)}: what is measured besides.")
-        found |= _ALSO[name]
+        if like is not None and name not in like.spec.blocks:
+            raise ConfigError(
+                f"Expected --with to repeat at most what the summary of --like measures, which lacks {name}."
+            )
+        found |= _ALSO[name] if like is None else {}
     for name in without:
         if name != POINTS:
             raise ConfigError(f"Expected {name!r} to be {POINTS!r}: nothing else can be left out.")
-        found["points"] = False
+        if like is not None and POINTS in like.spec.blocks:
+            raise ConfigError("Expected no --without points: the summary of --like measures them.")
+        found |= {"points": False} if like is None else {}
     for name, share in (shares or {}).items():
         if name not in _SHARES:
             raise ConfigError(f"Expected a share of one of {', '.join(_SHARES)}, found {name!r}.")
@@ -118,38 +134,44 @@ def summarize(
     drafts. Errors as `dptext.synthesize`; DataError also: `like` is no summary. ConfigError also: a setting differs
     from that of `like`.
     """
-    settings: dict[str, Json] = {**measured_settings(also, without, shares), **set_}
     if (public is None) == (like is None):
         raise ConfigError("Expected one of public=POOL and like=OTHER: the public texts.")
-    corpus = Private(private, Fields(text=text, label=label, author=author), {"record": record})
+    other = None
     if like is not None:
+        other = like.summary if isinstance(like, Synthesized) else read_summary(like)[0]
+    settings: dict[str, Json] = {**measured_settings(also, without, shares, like=other), **set_}
+    corpus = Private(private, Fields(text=text, label=label, author=author), {"record": record})
+    if like is not None and other is not None:
         if public_text is not None or seed is not None:
             raise ConfigError("Expected no public_text and no seed with like: the pool is that of the other summary.")
-        other = like.summary if isinstance(like, Synthesized) else read_summary(like)[0]
         fitted = fitted_like(other, settings)
         corpus.check()
         found = run(corpus, fitted, payment=payment, randomness=randomness)
         return replace(found, inputs=(*found.inputs, *(() if isinstance(like, Synthesized) else (Path(like),))))
     wanted = synthesis_from_settings({**settings, "kind": "summary"})
-    ready, pool = read_pool(wanted, corpus, public, text=public_text or text, seed=seed)
+    ready = read_pool(wanted, corpus, public, text=public_text or text, seed=seed)
     if said := without_drafts(ready):
         warnings.warn(said, stacklevel=2)
-    return run(corpus, ready, public=pool, payment=payment, randomness=randomness)
+    return run(corpus, ready, payment=payment, randomness=randomness)
 
 
 def fitted_like(other: Summary, changes: Mapping[str, Json]) -> FittedSummary:
-    """Return the settings of another summary with other noise, and its public parts. ConfigError: more would differ."""
+    """Return the settings of another summary with other noise, and its public parts. ConfigError: more would differ.
+
+    After a sum, `about` is the mean of its parts, as one of them is measured anew.
+    """
     spec = other.spec
     as_there = {name: getattr(spec, name) for name in ("marks", "topics", "points")}
     wanted = synthesis_from_settings({"labels": list(spec.labels), **as_there, **changes, "kind": "summary"})
     known = {name: getattr(wanted, name) for name in _OWN if name in changes}
     known["without_pool"] = spec.without_pool or bool(known.get("without_pool"))  # it is not there
+    known.setdefault("about", max(1, round(spec.about / (1 + len(spec.added)))))
     found = replace(spec, added=(), added_shares=(), disjoint=False, **known)
     apart = [
         name for name, value in changes.items() if name not in _OWN and getattr(wanted, name) != getattr(found, name)
     ]
     if apart:
-        raise ConfigError(f"Expected {apart[0]} as in the summary of --like: only {', '.join(_OWN)} may differ.")
+        raise ConfigError(f"Expected {apart[0]} as in the summary of --like: {_MAY_DIFFER}.")
     return FittedSummary(found, other.public.without_pool() if found.without_pool else other.public)
 
 
@@ -195,13 +217,32 @@ def read_summary(path: str | PathLike[str]) -> ReadSummary:
     return ReadSummary(found, certificate, digest)
 
 
-def writer_of(summary: Summary, name: str | None) -> str:
-    """Return the name of the writer: the named one, or "builtin" if words were measured and drafted, or "pool"."""
-    if name is None:
-        return "builtin" if summary.public.model else "pool"
-    if name not in WRITERS:
-        raise ConfigError(f"Expected writer={name!r} to be one of {', '.join(WRITERS)}.")
-    return name
+def default_writer(summary: Summary) -> str:
+    """Return "builtin" if words were measured and drafted, "pool" if it can choose texts, or "" if no writer can."""
+    return "builtin" if summary.public.model else "pool" if {POINTS, TOPICS} & {*summary.spec.blocks} else ""
+
+
+def _writer_of(summary: Summary, name: str | None, set_: Mapping[str, Json]) -> tuple[str, str]:
+    """Return the name of the writer, and a sentence if it is not the one that would be taken on other computers.
+
+    Where no writer is named, the pool takes the place of a model that is not here. ConfigError, MissingExtraError: the
+    writer is unknown, or its model is not here.
+    """
+    wanted = default_writer(summary) or "pool" if name is None else name
+    if wanted not in WRITERS:
+        raise ConfigError(f"Expected writer={wanted!r} to be one of {', '.join(WRITERS)}.")
+    if wanted != "builtin" or WORDS not in summary.spec.blocks:
+        return wanted, ""
+    model = str(set_.get("model") or summary.spec.model)
+    if is_there(model):
+        return wanted, ""
+    remedy = f"run: {INSTALL}" if model == SMOLLM2 else "give its place with --set model=PATH (model=PATH in Python)."
+    can = {POINTS, TOPICS} & {*summary.spec.blocks}
+    if name is None and can and not set_:
+        return "pool", f"The pool writes, as the language model {model} is not here. For new texts {remedy}"
+    others = "take --writer pool (writer='pool' in Python), or " if can else ""
+    error = MissingExtraError if model == SMOLLM2 else ConfigError
+    raise error(f"Expected the language model {model}, which is not here: {others}{remedy}")
 
 
 def write(
@@ -224,7 +265,7 @@ def write(
         summary: the path of a summary with its certificate beside it, the result of `dptext.summarize`, or what
             `read_summary` returned.
         writer: "pool" chooses and labels public texts; "builtin" lets a language model write new ones. None takes
-            "builtin" where the summary has words and drafts.
+            "builtin" where the summary has words and drafts, and "pool" if the model is not here.
         size: number of texts; 0 takes the writer's default.
         mix: shares of labels in the place of the noisy ones; labels that are not named keep their noisy share of the
             rest.
@@ -259,7 +300,7 @@ def write(
             f"Expected the pool, as this summary leaves it out ({found.public.pool_named}): give --public POOL, or "
             "public=POOL in Python."
         )
-    name = writer_of(found, writer)
+    name, instead = _writer_of(found, writer, set_)
     given = {**({"size": size} if size else {}), **set_}
     try:
         how = WRITERS[name](**given)  # type: ignore[arg-type]
@@ -268,12 +309,15 @@ def write(
         raise ConfigError(
             f"Expected settings of the writer {name}, found {', '.join(given)}. Known: {known}."
         ) from None
+    if isinstance(how, FromModel):
+        how = how.of_summary(found.spec)
     mixed = found if mix is None else found.mixed(mix)
     source = secure() if seed is None else seeded(seed)
     more: dict[str, Any] = {"on_progress": on_progress} if isinstance(how, FromModel) else {}
     made = how.write(mixed, source, **more)
     model = {"weights": made.weights} if made.weights else {}
-    made = replace(made, sentences=(*_first_said(found, how, mix), *made.sentences))
+    said = (*([instead] if instead else []), *_too_large(found, how), *made.sentences, *_shares(found, mix))
+    made = replace(made, sentences=said)
     return _derived(
         made,
         certificate,
@@ -284,22 +328,22 @@ def write(
     )
 
 
-def _first_said(of: Summary, how: FromPool | FromModel, mix: Mapping[str, float] | None) -> Iterator[str]:
-    """Yield what is said first: that a pool has too few texts, and the shares of the labels, if no mix is set."""
+def _too_large(of: Summary, how: FromPool | FromModel) -> Iterator[str]:
+    """Yield a sentence if more texts are wanted than the pool has."""
     there = len(of.public.pool.texts)
     if isinstance(how, FromPool) and how.size > there:
         yield f"{how.size:,} texts are wanted, and the pool has {there:,} different ones: no more leave."
+
+
+def _shares(of: Summary, mix: Mapping[str, float] | None) -> Iterator[str]:
+    """Yield a sentence with the largest shares of labels, if no mix is set. The numbers stand in the report."""
     if mix is not None or not of.spec.labels:
         return
-    report, shares = of.report, of.shares
-    known, unit = report.estimates.by_label, report.measure
-    each = [
-        f"{report.shown[i]} {shares[i]:.0%} ({known.low[i]:,.0f} to {known.high[i]:,.0f})"
-        for i in np.argsort(-shares, kind="stable")
-    ]
-    for start in range(0, len(each), _IN_A_LINE):
-        head = f"Shares of labels (in brackets: {unit}, at 95%): " if not start else ""
-        yield head + ", ".join(each[start : start + _IN_A_LINE]) + "."
+    names, shares = of.report.shown, of.shares
+    order = np.argsort(-shares, kind="stable").tolist()
+    each = ", ".join(f"{names[i]} {shares[i]:.0%}" for i in order[:_SHOWN])
+    more = f", and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
+    yield f"Wanted shares of labels, pulled towards equal by the share of noise in them: {each}{more}."
 
 
 def _derived(

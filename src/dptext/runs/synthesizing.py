@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 from os import PathLike
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from dptext.errors import BrokenFileError, ConfigError, DataError
 from dptext.privacy.guarantee import Unit
-from dptext.runs.apart import Pool, refuse_same
+from dptext.runs.apart import refuse_same
 from dptext.runs.certificate import READING, Certificate, Charged, stream_mark
 from dptext.runs.private import Private
 from dptext.runs.results import IN_MEMORY
@@ -25,7 +25,6 @@ from dptext.runs.specs import synthesis_from_settings
 from dptext.runs.statements import Statement, stated
 from dptext.runs.synthesized import Synthesized
 from dptext.sampling.randomness import Randomness, secure
-from dptext.synthesis.pool import OnPool
 from dptext.synthesis.spec import CorpusSpec, Fitted, Progress, Synthetic
 from dptext.synthesis.summary import Summary, WritesFromSummary, measured_first
 from dptext.synthesis.sums import Draws
@@ -96,25 +95,21 @@ def synthesize(
     """
     spec = synthesis_from_settings({"kind": kind, **set_})
     corpus = Private(private, Fields(text=text, label=label, author=author), {"record": record})
-    fitted, pool = read_pool(spec, corpus, public, text=public_text or text, seed=seed)
-    return run(corpus, fitted, public=pool, payment=payment, randomness=randomness)
+    fitted = read_pool(spec, corpus, public, text=public_text or text, seed=seed)
+    return run(corpus, fitted, payment=payment, randomness=randomness)
 
 
-def read_pool(
-    spec: CorpusSpec, private: Private, public: Texts | None, *, text: str, seed: int | None
-) -> tuple[Fitted, Iterator[str]]:
-    """Return the synthesis, fitted to the pool, and the pool's texts; errors as `synthesize`, before the charge."""
+def read_pool(spec: CorpusSpec, private: Private, public: Texts | None, *, text: str, seed: int | None) -> Fitted:
+    """Return the synthesis, fitted to the pool; errors as `synthesize`, before the charge."""
     refuse_same(private.source, public)
     private.check()
-    pool = as_records(public, text=text)
-    return spec.fit(public=pool, seed=seed), (record.text for record in pool)
+    return spec.fit(public=as_records(public, text=text), seed=seed)
 
 
 def run(
     private: Private,
     fitted: Fitted,
     *,
-    public: Iterable[str] | None = None,
     payment: Payment | None = None,
     randomness: Randomness | None = None,
     delta: float = 0.0,
@@ -124,8 +119,7 @@ def run(
 ) -> Synthesized:
     """Charge, sum up, add noise, settle; see `synthesize`. With settled=False the caller settles before it shows texts.
 
-    Errors that need no private text come first, then errors from reading the corpus, then the charge. The corpus is
-    compared with the texts of `public`; None compares with the pool, if texts of a pool leave.
+    Errors that need no private text come first, then errors from reading the corpus, then the charge.
 
     `on_measured` keeps the summary of a synthesis that measures one summary first, and then writes from it. The charge
     is settled as soon as the summary is kept, so that no other numbers are ever drawn under it. If the writing dies,
@@ -154,9 +148,7 @@ def run(
     first = measured_first(fitted) if settled or on_measured is not None else None
     if first is not None:
         first[0].rehearse(Private((), fields, {}).nothing)  # in this process: the summary can be written as bytes
-    if public is None:
-        public = fitted.pool.texts if isinstance(fitted, OnPool) else ()
-    private = private.kept(Pool.of(public))
+    private = private.kept()
     charged, left, key, settle = None, "", "", None
     if due is not None and payment is not None:
         key, stream = payment.charge_key(), secrets.token_hex(32)

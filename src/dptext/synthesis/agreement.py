@@ -12,13 +12,15 @@ above 0 in all empty cells.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
+from statistics import NormalDist
 from typing import Final
 
 import numpy as np
 
 from dptext.types import Floats, Json
 
+WRONG: Final = 0.05  # of the intervals do not hold their number, on average
 NORMAL: Final = 1.959964  # a normal variable lies within this many standard deviations with probability 95%
 _ROUNDS: Final = 2_000
 _NEAR: Final = 1e-7  # tolerance of a column sum, relative to the whole plus 1
@@ -44,22 +46,47 @@ class Agreeing:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Estimated:
-    """Numbers with 95% confidence intervals for the numbers without noise.
+    """Numbers with confidence intervals for the numbers without noise, around the unbiased numbers.
 
-    `margin` is half of an interval before it is cut at 0. `low` and `high` are at least 0 and enclose the number.
+    `width` is half of an interval in standard deviations, before it is cut at 0. `low` and `high` are at least 0 and
+    enclose the number.
     """
 
     numbers: Floats
-    low: Floats
-    high: Floats
-    margin: float
+    unbiased: Known
+    width: float = NORMAL
 
-    @classmethod
-    def of(cls, unbiased: Known, shown: Floats) -> Estimated:
-        """Return the numbers `shown` with intervals around the unbiased numbers."""
-        margin = NORMAL * unbiased.deviation
-        low, high = (np.maximum(unbiased.numbers + by, 0.0) for by in (-margin, margin))
-        return cls(shown, np.minimum(low, shown), np.maximum(high, shown), margin)
+    @property
+    def low(self) -> Floats:
+        """The lower ends."""
+        return np.minimum(self._end(-self.width), self.numbers)
+
+    @property
+    def high(self) -> Floats:
+        """The upper ends."""
+        return np.maximum(self._end(self.width), self.numbers)
+
+    def _end(self, deviations: float) -> Floats:
+        return np.asarray(np.maximum(self.unbiased.numbers + deviations * self.unbiased.deviation, 0.0))
+
+    def largest(self, most: int) -> tuple[list[int], Estimated]:
+        """Return the places of at most so many of the largest numbers, and intervals that are right for these alone.
+
+        The largest of many noisy numbers are often too large. If R of M are shown, each interval has the level
+        1 - .05 R / M, so that on average at most 5% of those shown do not hold their number (Benjamini and Yekutieli
+        2005). Where all are shown, the level is 95%.
+        """
+        order = (-self.numbers).argsort(kind="stable").tolist()
+        shown = order[:most]
+        if len(shown) == len(order):
+            return shown, self
+        width = NormalDist().inv_cdf(1 - WRONG / 2 * max(1, len(shown)) / len(order))
+        return shown, replace(self, width=width)
+
+    def shown(self, place: int) -> str:
+        """Return the number at this place with its interval, in whole numbers."""
+        n, low, high = (float(each[place]) for each in (self.numbers, self.low, self.high))
+        return f"{n:,.0f} ({low:,.0f} to {high:,.0f})"
 
     def to_dict(self) -> dict[str, Json]:
         """Return JSON-able data."""
@@ -80,7 +107,7 @@ class Estimates:
         """Return estimates from noisy cells and, if there are some, noisy numbers of labels."""
         unbiased = least_squares(cells, counted)
         shown = not_negative(unbiased)
-        return cls(*(Estimated.of(getattr(unbiased, each.name), getattr(shown, each.name)) for each in fields(cls)))
+        return cls(*(Estimated(getattr(shown, each.name), getattr(unbiased, each.name)) for each in fields(cls)))
 
     def to_dict(self) -> dict[str, Json]:
         """Return JSON-able data."""

@@ -2,9 +2,10 @@
 
 A document adds its point in the row of its label, one in the count of its label, one in the cell of its label and
 nearest topic, one for each of its marks in the row of its label, and one if it is unlike the pool. Each block takes a
-share of the squared length of the vector, so that all blocks together have length at most 1, by the weights of
-`dptext.synthesis.sums`. One noise is added to the sum of all vectors. A block's noise, in its own units, is therefore
-smaller the larger its share is.
+share of the squared length of a document's vector, so that all blocks together have length at most 1, by the weights of
+`dptext.synthesis.sums`. The vectors of an author are added up and scaled by one factor to length at most 1, so that a
+block of an author may have more than its share. One noise is added to the sum of all vectors. A block's noise, in its
+own units, is therefore smaller the larger its share is.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ class SumLayout:
     def of(
         cls, widths: Mapping[str, int], shares: Mapping[str, float], noise: Noise, *, rows: int, marks: int
     ) -> SumLayout:
-        """Return the layout for blocks of these `widths` and `shares` of the squared length, by name.
+        """Return the layout for blocks of these `widths` and `shares` of a document's squared length, by name.
 
         `rows` is the number of labels, or 1 without any. A text has at most `marks` marks. Shares add up to at most 1.
         """

@@ -35,16 +35,18 @@ class WritingProgress:
 
     def begin(self) -> None:
         """Tell that nothing is written yet."""
-        if self.tell is not None:
-            self.tell(0, self.whole)
+        self.to(0)
 
     def add(self, n: int) -> None:
         """Tell that `n` more texts are written, drafts among them."""
         self.to(self.done + n)
 
     def to(self, done: int) -> None:
-        """Tell that `done` texts are written. Those that are written in the place of repeats do not count."""
-        if (done := min(done, self.whole)) > self.done:
+        """Tell that `done` texts are written. Those that are written in the place of repeats do not count.
+
+        As long as no text is written this is told, too: a model is loaded meanwhile.
+        """
+        if (done := min(done, self.whole)) > self.done or not self.done:
             self.done = done
             if self.tell is not None:
                 self.tell(self.done, self.whole)
@@ -112,7 +114,9 @@ def desk(steering: WordTargets, processes: int, progress: WritingProgress) -> It
     start no process, and writes itself.
     """
     if not processes or multiprocessing.current_process().daemon:
-        yield Desk(Steered.of(steering), progress)
+        here = Desk(Steered.of(steering), progress)
+        progress.begin()  # the model is loaded, which takes seconds
+        yield here
         return
     fresh = _Fresh()
     count = fresh.Value("q", 0)

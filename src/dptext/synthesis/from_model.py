@@ -24,7 +24,7 @@ from dptext.synthesis.judging import labelled
 from dptext.synthesis.pool import apportioned, shuffled
 from dptext.synthesis.spec import Progress, Synthetic
 from dptext.synthesis.summary import Summary
-from dptext.synthesis.word_shifts import HowSteered, WordTargets
+from dptext.synthesis.word_shifts import HowSteered, WordTargets, plain
 from dptext.synthesis.writer import too_few
 from dptext.types import Integers
 
@@ -70,7 +70,7 @@ class FromModel(HowSteered):
         flat = [(text, spec.labels[c] if spec.labels else None) for c, own in enumerate(kept) for text in own]
         flat = [flat[i] for i in shuffled(len(flat), source)]
         report, (texts, given) = summary.report, zip(*flat, strict=True) if flat else ((), ())
-        said = (*_said(summary, wanted, kept, made.stranger), *report.sentences())
+        said = (*_said(summary, wanted, kept, made), *report.sentences())
         return Synthetic(tuple(texts), tuple(given), report, said, weights=made.weights)
 
     def written(
@@ -168,22 +168,24 @@ def _said(
     summary: Summary,
     wanted: Integers,
     kept: Sequence[Sequence[str]],
-    stranger: float,
+    made: ModelTexts,
 ) -> Iterator[str]:
     """Yield sentences on what the corpus is worth: scarce labels, own labels, copies of public texts, and fluency."""
     yield from too_few(summary.spec.labels, wanted, kept)
     if (agreed := _own_label(summary, kept)) is not None:
         yield f"The noisy class means read {agreed:.0%} of the texts as the label that they were written for."
-    public = {_plain(text) for text in summary.public.pool.texts}
-    flat = [_plain(text) for own in kept for text in own]
+    public = {plain(text) for text in summary.public.pool.texts}
+    flat = [plain(text) for own in kept for text in own]
     copies = sum(text in public for text in flat)
     yield f"Copies of public texts: {copies:,} of {len(flat):,}."
-    if stranger > _STRANGE:
+    drafted = summary.public.model
+    if drafted and made.weights and made.weights != drafted:
         yield (
-            f"Good for training, not for reading: a token is {stranger:.1f} nats less likely to the model than in its "
-            "own drafts."
+            f"Another model wrote than that of the summary's public drafts: sha256 {made.weights[:12]}..., not "
+            f"{drafted[:12]}..."
         )
-
-
-def _plain(text: str) -> str:
-    return " ".join(text.casefold().split())
+    if made.stranger > _STRANGE:
+        yield (
+            f"Good for training, not for reading: a token is {made.stranger:.1f} nats less likely to the model than in "
+            "its own drafts."
+        )

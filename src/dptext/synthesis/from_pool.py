@@ -24,11 +24,13 @@ from dptext.synthesis.labelling import (
     shortage,
 )
 from dptext.synthesis.pool import apportioned, shuffled
+from dptext.synthesis.report import Topics
 from dptext.synthesis.spec import Synthetic
 from dptext.synthesis.summary import Summary
 from dptext.types import Integers
 
 _MOST: Final = 0.9  # of the pool leaves at most, where no size is given
+_COPIES: Final = "Each text is a public text of the pool, word for word."
 _ENOUGH: Final = 0.25  # of that, at least, if only texts leave that fit their label better than others
 
 
@@ -84,7 +86,9 @@ class FromPool:
         report = replace(summary.report, shortage=shortage(spec.labels, sizes, about, leaving, most))
         order = shuffled(len(rows), source)
         texts, labels = (pool.texts[i] for i in rows[order]), (spec.labels[i] for i in label[order])
-        return Synthetic(tuple(texts), tuple(labels), report, report.sentences())
+        agreed = float((scores[rows].argmax(axis=1) == label).mean()) if len(rows) else 0.0
+        said = f"{_COPIES} The noisy numbers read {agreed:.0%} of the texts as the label that they leave under."
+        return Synthetic(tuple(texts), tuple(labels), report, _with(report, said))
 
     def _by_topic(self, summary: Summary, source: Randomness) -> Synthetic:
         """Return texts of each topic and label in proportion to their noisy number."""
@@ -102,4 +106,11 @@ class FromPool:
         order = shuffled(len(picked), source)
         texts = tuple(pool.texts[i] for i in picked[order])
         labels = tuple(spec.labels[i] if spec.labels else None for i in named[order])
-        return Synthetic(texts, labels, summary.report, summary.report.sentences())
+        return Synthetic(texts, labels, summary.report, _with(summary.report, _COPIES))
+
+
+def _with(report: Topics, said: str) -> tuple[str, ...]:
+    """Return the sentences of a report, with what is said of the texts after the warnings."""
+    n = len(report.warnings)
+    sentences = report.sentences()
+    return (*sentences[:n], said, *sentences[n:])

@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from dptext.synthesis.agreement import NORMAL, Estimated, Estimates, Known
+from dptext.synthesis.agreement import NORMAL, WRONG, Estimated, Estimates, Known
 from dptext.types import Floats, Json
 
 _SURE: Final = 3.0  # standard deviations above which a pool is said not to fit
@@ -26,7 +26,6 @@ HARDLY_MORE_THAN_NOISE: Final = (
 )
 _NAMED: Final = 8  # labels or topics in a sentence
 _NAMED_WORDS: Final = 12  # of a label
-_WRONG: Final = 0.05  # of the intervals of shown words do not hold their number, on average
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +150,7 @@ class LabelWords:
             best = order[shown[order]][:_NAMED_WORDS]
             found.append(tuple((names[i], float(numbers[i]), float(expected[i])) for i in best))
         shown = max(1, sum(map(len, found)))
-        return cls(tuple(found), NormalDist().inv_cdf(1 - _WRONG / 2 * shown / candidates) * known.deviation)
+        return cls(tuple(found), NormalDist().inv_cdf(1 - WRONG / 2 * shown / candidates) * known.deviation)
 
     def interval(self, number: float) -> tuple[float, float]:
         """Return the interval of a number; no number of units is below 0."""
@@ -236,6 +235,13 @@ class Topics:
         )
 
     @property
+    def in_all(self) -> str:
+        """A sentence on all numbers together."""
+        of = " with one of these labels" if self.labels else ""
+        number = self.estimates.whole.shown(0)
+        return f"In all {number} documents{of}." if self.unit == "document" else f"All authors{of} weigh {number}."
+
+    @property
     def by_label(self) -> tuple[list[float], float]:
         """Noisy numbers by label, and half of the interval of each."""
         if self.counted is not None:
@@ -310,16 +316,10 @@ class Topics:
         """Return the warnings, then the largest labels and topics, in plain words."""
         said, found = [*self.warnings], self.estimates
         if self.labels:
-            named, margin = _largest(self.shown, found.by_label), found.by_label.margin
-            shown = ", ".join(f"{name} {n:,.0f}" for name, n in named)
-            said.append(f"Labels, in {self.measure}, each within {margin:,.0f} at 95%: {shown}.")
+            said.append(_largest("Labels", self.shown, found.by_label, self.measure))
         if self.topics:
-            named, margin = (
-                _largest([" ".join(words[:3]) for words, _ in self.topics], found.by_topic),
-                found.by_topic.margin,
-            )
-            shown = "; ".join(f"{name} {n:,.0f}" for name, n in named)
-            said.append(f"Topics, each within {margin:,.0f} at 95%: {shown}.")
+            named = [" ".join(words[:3]) for words, _ in self.topics]
+            said.append(_largest("Topics", named, found.by_topic, self.measure))
         if self.words is not None:
             said.append(self._of_words(self.words))
         return tuple(said)
@@ -336,8 +336,14 @@ class Topics:
         return f"Words more frequent than in public text: {'; '.join(each[:_NAMED])}."
 
 
-def _largest(names: Sequence[str], found: Estimated) -> list[tuple[str, float]]:
-    return sorted(zip(names, found.numbers.tolist(), strict=True), key=lambda each: -each[1])[:_NAMED]
+def _largest(what: str, names: Sequence[str], found: Estimated, measure: str) -> str:
+    """Return a sentence with the largest numbers and their intervals, which says how sure these are."""
+    places, known = found.largest(_NAMED)
+    shown = "; ".join(f"{names[i]} {known.shown(i)}" for i in places)
+    if len(places) == len(names):
+        return f"{what}, in {measure}, with 95% intervals: {shown}."
+    head = f"{what}, the {len(places)} largest of {len(names):,}, in {measure} (intervals hold in 95% of those shown)"
+    return f"{head}: {shown}."
 
 
 _STYLE: Final = (
@@ -361,9 +367,7 @@ _DARKEST: Final = 0.6  # of the colour behind a number: the text on it stays rea
 def topics_page(found: Topics, said: Sequence[str]) -> str:
     """Return an HTML page: sentences, then labels, words, topics and cells, with intervals. Names are public."""
     unit, parts, known = found.measure, [f"<p>{escape(line)}</p>" for line in said], found.estimates
-    of = " with one of these labels" if found.labels else ""
-    whole = _number(known.whole, 0).replace("<small>", " (").replace("</small>", ")")
-    parts.append(f"<p>In all {whole} {unit}{of}.</p>")
+    parts.append(f"<p>{found.in_all}</p>")
     if found.labels:
         parts.append(_table("Labels", "label", [escape(name) for name in found.shown], known.by_label, unit))
     if found.words is not None:
@@ -377,7 +381,8 @@ def topics_page(found: Topics, said: Sequence[str]) -> str:
         parts.append(_table("Topics, largest first", "topic", shown, known.by_topic, unit, order))
         if found.labels:
             parts.append(_cells(found, known.cells, order))
-    note = f"{found.note} {_ADD_UP} Each interval holds the number without noise in 95%. Words and examples are public."
+    note = f"{found.note} {_ADD_UP} Tables of labels and topics show all of them: each interval holds the "
+    note += "number without noise in 95%. Words and examples are public."
     head = "<!doctype html><html lang='en'><meta charset='utf-8'><meta name='viewport' content='width=device-width'>"
     head += f"<title>{_TITLE}</title><style>{_STYLE}</style>"
     return f"{head}<main><h1>{_TITLE}</h1>{''.join(parts)}<p>{note}</p></main></html>\n"

@@ -83,7 +83,8 @@ class SummarySpec(CorpusSpec):
         tokens: largest number of tokens of a draft.
         examples: number of public texts that the model is shown.
         without_pool: whether the pool's texts are left out of the file. A writer is then given the pool.
-        count_share, point_share, topic_share, word_share: shares of rho; 0 takes the default.
+        count_share, point_share, topic_share, word_share: shares of rho, as a document spends it; 0 takes the default.
+            An author may spend all of rho in one block.
         added: rho of each further summary that was added to this one; `dptext summary add` sets it.
         added_shares: the shares of rho of these summaries, one after the other, each in the order of `blocks`.
         disjoint: whether nobody is in two of the corpora whose summaries were added, by the word of their owners.
@@ -159,7 +160,7 @@ class SummarySpec(CorpusSpec):
 
     @property
     def block_shares(self) -> dict[str, float]:
-        """The share of rho of each block. Shares that no setting names divide what is left by `WEIGHTS`."""
+        """The share of rho of each block of a document. Shares that are not set divide the rest by `WEIGHTS`."""
         given = {name: share for name, share in self._given.items() if share}
         free = {name: WEIGHTS[name] for name in self.blocks if name not in given and name != UNLIKE}
         if TOPICS in free and POINTS not in self.blocks:
@@ -167,7 +168,11 @@ class SummarySpec(CorpusSpec):
         own = {UNLIKE: FIT_SHARE} if UNLIKE in self.blocks else {}
         left = 1.0 - sum(own.values()) - sum(given.values())
         if left < -_ROUNDING or (free and left <= _ROUNDING):
-            raise ConfigError(f"Expected shares of rho that leave some for {', '.join(free) or 'the fit of the pool'}.")
+            most = f"{1 - sum(own.values()):g}" + (f", and leave some for {', '.join(free)}" if free else "")
+            raise ConfigError(
+                f"Expected shares of rho that add up to at most {most}, found {sum(given.values()):.3g} for "
+                f"{' + '.join(given)}."
+            )
         whole = sum(free.values())
         return {**own, **given, **{name: left * weight / whole for name, weight in free.items()}}
 
@@ -526,12 +531,11 @@ class Summary:
         1.
         """
         labels, sizes = self.spec.labels, self.sizes
-        unknown = [name for name in mix if name not in labels]
-        if unknown or not labels:
-            raise ConfigError(
-                f"Expected shares of {', '.join(labels) or 'labels, which there are'}, found {unknown[:1]}."
-            )
-        if any(share < 0 for share in mix.values()) or not 0 < (given := sum(mix.values())) <= 1 + 1e-9:
+        if not labels:
+            raise ConfigError("Expected no shares of labels: this summary has no labels.")
+        if unknown := [name for name in mix if name not in labels]:
+            raise ConfigError(f"Expected shares of {', '.join(labels)}, found {unknown[0]!r}.")
+        if any(share < 0 for share in mix.values()) or (given := sum(mix.values())) > 1 + 1e-9:
             raise ConfigError("Expected shares of labels from 0 to 1 that add up to at most 1.")
         rest = np.array([0.0 if name in mix else n for name, n in zip(labels, sizes, strict=True)])
         if not rest.any() and given < 1 - 1e-6:

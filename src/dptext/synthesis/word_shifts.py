@@ -6,19 +6,19 @@ All of it reads noisy numbers and public text alone.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from dataclasses import dataclass, field, replace
+from typing import Final, Self, TypeAlias
 
 import numpy as np
 
 from dptext import _validate
-from dptext.language.reading import SMOLLM2, LanguageModel, load_language_model
+from dptext.language.reading import LanguageModel, load_language_model
 from dptext.language.writing import OnWritten
 from dptext.sampling.randomness import seeded
 from dptext.synthesis.blocks import WORDS
 from dptext.synthesis.judging import believed
 from dptext.synthesis.lexicon import Lexicon
-from dptext.synthesis.summary import Summary
+from dptext.synthesis.summary import Summary, SummarySpec
 from dptext.synthesis.writer import Writer
 from dptext.text.records import Record
 from dptext.types import Floats, Integers
@@ -41,8 +41,9 @@ class HowSteered:
     """Settings of a language model that noisy numbers of words steer.
 
     Attributes:
-        model: a language model, as `dptext.language.reading.load_language_model` takes it.
-        tokens: largest number of tokens of a text; 0 takes that of the drafts.
+        model: a language model, as `dptext.language.reading.load_language_model` takes it; empty takes that of the
+            summary.
+        tokens: largest number of tokens of a text; 0 takes that of the public drafts of the summary.
         temperature: temperature of all choices of tokens.
         options: number of tokens among which one is chosen.
         drafts: number of texts for each label that show how often the model writes each word.
@@ -50,13 +51,17 @@ class HowSteered:
         steered: whether the noisy numbers of words steer the model; without, only the numbers of texts follow them.
     """
 
-    model: str = SMOLLM2
+    model: str = ""
     tokens: int = 0
     temperature: float = 0.7
     options: int = 512
     drafts: int = 32
     matches: int = 3
     steered: bool = True
+
+    def of_summary(self, spec: SummarySpec) -> Self:
+        """Return the settings with the model and the number of tokens of a summary, where none are set."""
+        return replace(self, model=self.model or spec.model, tokens=self.tokens or spec.tokens)
 
     def __post_init__(self) -> None:
         _validate.count(drafts=self.drafts)
@@ -77,15 +82,14 @@ class WordTargets:
     numbers: Floats  #: noisy numbers of marks, `(labels or 1, width)`
     units: Floats  #: noisy numbers of units, `(labels or 1,)`
     deviation: float  #: of the noise of a number of marks
-    tokens: int
 
     @classmethod
     def of(cls, summary: Summary, settings: HowSteered) -> WordTargets:
         """Return what steers the writer of this summary."""
+        settings = settings.of_summary(summary.spec)
         spec, public, words = summary.spec, summary.public, summary.known[WORDS]
         assert public.lexicon is not None  # noqa: S101 (words were measured)
         examples = tuple((each.text, each.label) for each in public.examples)
-        tokens = settings.tokens or spec.tokens
         return cls(
             settings,
             spec.shown,
@@ -95,7 +99,6 @@ class WordTargets:
             words.numbers,
             summary.sizes,
             words.deviation,
-            tokens,
         )
 
 
@@ -106,6 +109,7 @@ class Steered:
     by: WordTargets
     writer: Writer
     spelled: Spellings = field(repr=False)
+    shown: frozenset[str] = frozenset()  #: the examples of the prompt, as they are and as the model reads them
 
     @classmethod
     def of(cls, by: WordTargets) -> Steered:
@@ -113,18 +117,21 @@ class Steered:
         set_, model = by.settings, load_language_model(by.settings.model).fast()
         examples = [Record(str(i), text, label) for i, (text, label) in enumerate(by.examples)]
         writer = Writer.of(
-            model, by.names, by.labels, examples, tokens=by.tokens, temperature=set_.temperature, options=set_.options
+            model, by.names, by.labels, examples, tokens=set_.tokens, temperature=set_.temperature, options=set_.options
         )
-        return cls(by, writer, Spellings.of(model, by.lexicon.words))
+        shown = {form for each in examples for form in (each.text, model.text(writer.read(each.text)))}
+        return cls(by, writer, Spellings.of(model, by.lexicon.words), frozenset(map(plain, shown)))
 
     def texts(self, label: int, n: int, seed: int, shift: Floats, more: More | None = None) -> Texts:
         """Return at most `n` distinct readable texts of a label, with log-probabilities moved by `shift` `(size,)`.
 
+        None of them is a copy of an example of the prompt.
         Sum and number of the log-probabilities of their tokens without shift follow. `more` is called as texts are
         written.
         """
         found = self.writer.shifted(label, n, shift, seeded(seed), _steps(more))
-        return self.writer.readable(found.texts), found.likely, found.drawn
+        texts = [text for text in self.writer.readable(found.texts) if plain(text) not in self.shown]
+        return texts, found.likely, found.drawn
 
     def shift(self, label: int, seed: int, more: More | None = None) -> Shift:
         """Return the shift of log-probabilities `(size,)` by which drafts have the words as often as is believed.
@@ -193,6 +200,11 @@ class Spellings:
         gained = np.bincount(self.tokens, (more[self.words] * part)[owner], minlength=len(expected))
         usual = np.maximum(expected, _LEAST_RATE)
         return np.asarray(np.clip(np.log(np.maximum(usual + gained, _FEWEST * usual) / usual), -2.0, 3.0))
+
+
+def plain(text: str) -> str:
+    """Return a text as it is compared with others: without case, and with one space between words."""
+    return " ".join(text.casefold().split())
 
 
 def _steps(more: More | None) -> OnWritten | None:

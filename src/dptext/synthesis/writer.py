@@ -24,6 +24,7 @@ from dptext.text.records import Record, records_digest
 from dptext.types import Floats, Integers
 
 _SHOWN: Final = 4  # texts in a prompt for more like them
+_NAMED: Final = 8  # labels in a sentence
 _DRAFTS: Final = 3  # most rounds of writing, as texts can be repeats or not readable
 _WAYS: Final = 4  # ways to vary a text: more alike, rewrite, continue, fill in
 
@@ -83,16 +84,25 @@ class WritingSpec(SynthesisSpec):
 
 
 def too_few(labels: Sequence[str], wanted: Integers, texts: Sequence[Sequence[str]]) -> list[str]:
-    """Return a sentence if labels have too few texts for the wanted mix: others were repeats, or not readable.
+    """Return a sentence if fewer texts were written than wanted: others were repeats, or not readable.
 
-    `wanted` are the numbers of texts of each label `(labels or 1,)`, and `texts` those that were written.
+    `wanted` are the numbers of texts of each label `(labels or 1,)`, and `texts` those that were written. Labels with
+    less than half of what is wanted are named, and all that lack some if the mix of labels is another.
     """
-    named = zip(labels, wanted.tolist(), texts, strict=False)
-    few = [(name, n, len(own)) for name, n, own in named if len(own) < n]
-    if sum(n - made for _, n, made in few) <= MIX / 2 * wanted.sum():
+    made = np.array([len(own) for own in texts])
+    if not (missing := int(np.maximum(wanted - made, 0).sum())):
         return []
-    each = "; ".join(f"{name}: {n:,} wanted, {made:,} written" for name, n, made in few)
-    return [f"The released mix of labels is not the wanted one: too few different texts were written for it. {each}."]
+    other = missing > MIX / 2 * wanted.sum()
+    few = [i for i in range(len(labels)) if made[i] < wanted[i] and (other or 2 * made[i] < wanted[i])]
+    few.sort(key=lambda i: float(made[i] / wanted[i]))
+    whole = int(wanted.sum())
+    said = f"{whole - missing:,} of {whole:,} wanted texts were written: others were repeats, or not readable."
+    if few:
+        each = "; ".join(f"{labels[i]}: {made[i]:,} of {wanted[i]:,} wanted" for i in few[:_NAMED])
+        more = f"; and {len(few) - _NAMED:,} more labels" if len(few) > _NAMED else ""
+        head = "The mix of labels is not the wanted one, as" if other else "Of some labels"
+        said += f" {head} too few different texts were written: {each}{more}."
+    return [said]
 
 
 def examples_of(records: Sequence[Record], n: int, seed: int) -> tuple[Record, ...]:

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner, Result
 
@@ -126,6 +127,7 @@ def test_words_without_public_drafts_are_warned_of_before_anything_is_measured(
     drafts = (*TINY[4:], *(("--set", "drafts=0") if installed else ()))
     ran("summarize", "private.csv", "a.summary", *LABELLED, *FAST, "--with", "words", *drafts)
     warning = "\n".join(said[: said.index("measured")])
+    assert not any("\n" in line for line in said)  # `say` prints one line
     why = "drafts=0" if installed else "no language model is installed"
     assert f"Warning: No public drafts are written ({why})." in warning
     assert "dptext summary show reads the summary, and --writer pool writes from it" in warning
@@ -192,21 +194,23 @@ def test_a_size_above_the_pool_is_said_in_the_first_lines(folder: Path) -> None:
         assert (len(texts), len(set(texts)) < len(texts)) == ((100, True) if kind == "votes" else (there, False))
 
 
-def test_shares_of_labels_are_said_with_their_intervals_unless_a_mix_is_given(folder: Path) -> None:
-    labels = ["travel", "money", *(f"label {i}" for i in range(6))]
+def test_the_largest_shares_of_labels_are_said_unless_a_mix_is_given(folder: Path) -> None:
+    labels = ["travel", "money", *(f"label {i}" for i in range(8))]
     ran("summarize", "private.csv", "a.summary", *POOL, "--labels", ",".join(labels), "--about", 130, *FAST)
     summary = read_summary("a.summary")[0]
     known, shares = summary.report.estimates.by_label, summary.shares
     said = ran("write", "a.summary", "o.csv", "--writer", "pool").stdout.splitlines()
-    first, second = said[1:3]
-    assert first.startswith("Shares of labels (in brackets: documents, at 95%): ")
-    parts = [*first.split("): ", 1)[1].removesuffix(".").split("), "), *second.removesuffix(".").split("), ")]
-    assert len(first.split("), ")) == 6
-    assert sorted(part.split("% (")[0].rsplit(" ", 1)[0] for part in parts) == sorted(labels)
-    at = int(shares.argmax())
-    assert parts[0] == f"{labels[at]} {shares[at]:.0%} ({known.low[at]:,.0f} to {known.high[at]:,.0f}"
+    (line,) = (each for each in said if each.startswith("Wanted shares of labels, pulled towards equal by "))
+    *parts, last = line.split(": ", 1)[1].removesuffix(".").split(", ")
+    assert last == "and 2 more"
+    order = np.argsort(-shares, kind="stable").tolist()
+    assert parts == [f"{labels[i]} {shares[i]:.0%}" for i in order[:8]]
+    assert "word for word. The noisy numbers read " in " ".join(said[:4])  # what is worst comes first
+    (line,) = (each for each in said if each.startswith("Labels, the 8 largest of 10, in documents "))
+    at, sure = known.largest(8)
+    assert f": {labels[at[0]]} {sure.shown(at[0])}; " in line
     with_mix = ran("write", "a.summary", "p.csv", "--writer", "pool", "--mix", "travel=.5").stdout
-    assert "Shares of labels" not in with_mix
+    assert "shares of labels" not in with_mix
 
 
 def test_the_certificate_names_the_weights_of_the_model_that_wrote(folder: Path) -> None:
@@ -236,3 +240,98 @@ def test_the_certificate_names_the_weights_of_the_model_that_wrote(folder: Path)
     assert in_python.certificate.derived["weights"] == WEIGHTS
     ran("write", "a.summary", "pool_wrote.csv", "--writer", "pool")
     assert "weights" not in dp.verify("pool_wrote.csv.guarantee.json").certificate.derived
+
+
+def test_a_computer_without_the_model_lets_the_pool_write_and_says_so(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, more in (("a", ()), ("words", ("--without", "points"))):
+        ran("summarize", "private.csv", f"{name}.summary", *LABELLED, *FAST, "--with", "words", *more, *TINY)
+    monkeypatch.setattr("dptext.runs.summarizing.is_there", lambda _: False)
+    said = ran("write", "a.summary", "o.csv").stdout.splitlines()
+    assert said[1] == f"The pool writes, as the language model smollm2 is not here. For new texts run: {INSTALL}"
+    assert dp.verify("o.csv.guarantee.json").certificate.derived["writer"] == "pool"
+    for given, both in (
+        (("a.summary", "n.csv", "--writer", "builtin"), True), (("a.summary", "n.csv", "--set", "drafts=2"), True),
+        (("words.summary", "n.csv"), False),
+    ):  # fmt: skip
+        done = CliRunner().invoke(app, ["write", *given])
+        assert isinstance(done.exception, MissingExtraError)
+        assert INSTALL in str(done.exception)
+        assert ("take --writer pool (writer='pool' in Python), or run: " in str(done.exception)) == both
+        assert not Path("n.csv").exists()
+
+
+def test_a_folder_of_a_model_that_is_not_here_is_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dptext.runs.summarizing.is_there", lambda name: name == "smollm2")
+    ran("summarize", "private.csv", "a.summary", *LABELLED, *FAST, "--with", "words", *TINY, "--set", "model=far/off")
+    said = ran("write", "a.summary", "o.csv").stdout.splitlines()
+    assert said[1].startswith(
+        "The pool writes, as the language model far/off is not here. For new texts give its place"
+    )
+    done = CliRunner().invoke(app, ["write", "a.summary", "n.csv", "--writer", "builtin"])
+    assert isinstance(done.exception, dp.errors.ConfigError)
+    assert "give its place with --set model=PATH" in str(done.exception)
+
+
+def test_writing_is_named_next_only_if_it_can_be_done(folder: Path) -> None:
+    for more, can in (
+        (("--without", "points"), False), (("--without", "points", "--with", "words", "--set", "drafts=0"), False),
+        (("--without", "points", "--with", "words", *TINY), True),
+    ):  # fmt: skip
+        last = ran("summarize", "private.csv", "n.summary", *LABELLED, *FAST, *more, "--force").stdout.splitlines()[-1]
+        assert last.startswith("Next: dptext summary show n.summary")
+        assert ("; dptext write n.summary " in last) == can
+        assert ("`dptext write` has no writer for it by itself: the pool needs points of labelled texts" in last) != can
+        assert (CliRunner().invoke(app, ["write", "n.summary", "o.csv", "--force"]).exit_code == 0) == can
+
+
+def test_a_summary_like_another_repeats_what_it_measures_and_is_about_one_part_of_a_sum(folder: Path) -> None:
+    ran("summarize", "private.csv", "a.summary", *LABELLED, *FAST, "--with", "topics", "--set", "topics=4")
+    like = ("--text-field", "letter", "--label-field", "topic", "--with", "topics")
+    ran("summarize", "private.csv", "b.summary", "--like", "a.summary", *like, "--about", "70")
+    ran("summary", "add", "a.summary", "b.summary", "both.summary")
+    ran("summarize", "private.csv", "c.summary", "--like", "both.summary", *like)
+    assert [read_summary(f"{name}.summary")[0].spec.about for name in ("both", "c")] == [200, 100]
+    for more, said in (
+        (
+            ("--with", "words"),
+            "Expected --with to repeat at most what the summary of --like measures, which lacks words",
+        ),
+        (("--without", "points"), "Expected no --without points: the summary of --like measures them."),
+        (("--set", "topics=3"), "Expected topics as in the summary of --like: only epsilon, delta, about, shares, and"),
+    ):
+        done = CliRunner().invoke(
+            app, ["summarize", "private.csv", "n.summary", "--like", "a.summary", *like[:4], *more]
+        )
+        assert said in str(done.exception)
+
+
+def test_wrong_shares_and_mixes_are_refused_with_what_is_wrong(folder: Path) -> None:
+    ran("summarize", "private.csv", "a.summary", *POOL[:4], *FAST, "--with", "topics", "--set", "topics=4")
+    ran("summarize", "private.csv", "b.summary", *LABELLED, *FAST)
+    for given, said in (
+        (("write", "a.summary", "o.csv", "--mix", "a=.5"), "Expected no shares of labels: this summary has no labels."),
+        (("write", "b.summary", "o.csv", "--mix", "colour=.5"), "Expected shares of travel, money, found 'colour'."),
+        (
+            ("summarize", "private.csv", "n.summary", *LABELLED, "--shares", "counts=.5,points=.6"),
+            "Expected shares of rho that add up to at most 0.99, found 1.1 for points + counts.",
+        ),
+        (
+            (
+                "summarize",
+                "private.csv",
+                "n.summary",
+                *LABELLED,
+                "--with",
+                "topics",
+                "--shares",
+                "counts=.4,points=.59",
+            ),
+            "at most 0.99, and leave some for topics, found 0.99 for points + counts.",
+        ),
+    ):
+        assert said in str(CliRunner().invoke(app, [*given]).exception)
+    ran("write", "b.summary", "o.csv", "--mix", "travel=0")
+    with Path("o.csv").open(encoding="utf-8") as file:
+        assert {row["label"] for row in csv.DictReader(file)} == {"money"}

@@ -33,7 +33,7 @@ def test_the_first_line_comes_after_two_seconds_and_others_every_ten(
             tell(done, 40)
     lines = capsys.readouterr().err.splitlines()
     assert lines == [
-        "writing: 2 of 40 texts, 2 s, about 38 s more",
+        "writing: 2 of 40 texts, 2 s",
         "writing: 12 of 40 texts, 12 s, about 28 s more",
         "writing: 22 of 40 texts, 22 s, about 18 s more",
     ]
@@ -46,14 +46,41 @@ def test_what_comes_before_the_first_count_is_not_counted_in_an_estimate(
         passes(30)  # a model is loaded
         tell(0, 100, "drafts")
         passes(10)
+        tell(10, 100, "drafts")
+        passes(10)
         tell(50, 100, "drafts")
         passes(10)
-        tell(25, 100, "texts")  # a new count, since the last of the other
+        tell(25, 100, "texts")  # a new count
         passes(10)
         tell(75, 100, "texts")
     assert capsys.readouterr().err.splitlines() == [
         "fitting: 0 of 100 drafts, 30 s",
-        "fitting: 50 of 100 drafts, 40 s, about 10 s more",
-        "fitting: 25 of 100 texts, 50 s, about 30 s more",
-        "fitting: 75 of 100 texts, 60 s, about 7 s more",
+        "fitting: 10 of 100 drafts, 40 s",
+        "fitting: 50 of 100 drafts, 50 s, about 12 s more",
+        "fitting: 25 of 100 texts, 60 s",
+        "fitting: 75 of 100 texts, 70 s, about 5 s more",
+    ]
+
+
+def test_an_estimate_waits_for_a_twentieth_or_for_twenty_seconds(
+    passes: Passes, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """After 21 s, in which a model was loaded, and 10 of 1,512 texts it was said that 3096 s were left: 44 were."""
+    with counted("writing", "texts") as tell:
+        tell(0, 1_512)  # nothing is done, and yet something is shown
+        for done, seconds in ((4, 20), (10, 1), (40, 11), (300, 10), (310, 30)):
+            passes(seconds)
+            tell(done, 1_512)
+    with counted("slow", "texts") as tell:
+        for done in (1, 2, 3):
+            tell(done, 1_000)
+            passes(19)
+    assert capsys.readouterr().err.splitlines() == [
+        "writing: 0 of 1,512 texts, 0 s",
+        "writing: 4 of 1,512 texts, 20 s",
+        "writing: 40 of 1,512 texts, 32 s",
+        "writing: 300 of 1,512 texts, 42 s, about 90 s more",
+        "writing: 310 of 1,512 texts, 72 s, about 204 s more",
+        "slow: 2 of 1,000 texts, 19 s",
+        "slow: 3 of 1,000 texts, 38 s, about 18943 s more",
     ]

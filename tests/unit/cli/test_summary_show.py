@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from statistics import NormalDist
 
 import numpy as np
 import pytest
@@ -21,8 +22,8 @@ def report(n_labels: int, n_words: int, n_topics: int) -> Topics:
     return replace(Topics.of(labels, counts, 10.0, topics, "document", None), words=words)
 
 
-@pytest.mark.parametrize("n_labels", [0, 1, 4, 12, 90])
-@pytest.mark.parametrize("n_topics", [0, 12, 64])
+@pytest.mark.parametrize("n_labels", [0, 1, 4, 11, 90])
+@pytest.mark.parametrize("n_topics", [0, 11, 64])
 def test_everything_is_shown_with_intervals_within_one_screen(n_labels: int, n_topics: int) -> None:
     found = report(n_labels, 12, n_topics)
     lines = _lines(found, _HEIGHT)
@@ -42,4 +43,28 @@ def test_few_labels_have_two_lines_of_words_and_a_label_without_words_says_so() 
     at = lines.index("Words more frequent than in public text:")
     assert [line.startswith("  label") for line in lines[at + 1 :]] == [True, False, True, False]
     assert not any(line.endswith(",") for line in lines)
-    assert _lines(report(2, 0, 0), _HEIGHT)[-1] == "  label 0  none beyond the noise"
+    assert _lines(report(2, 0, 0), _HEIGHT)[-1] == "  none beyond the noise: label 1, label 0"
+
+
+def test_labels_without_words_share_a_line_and_a_total_stands_once() -> None:
+    found = report(40, 0, 0)
+    words = tuple((("word", 90.0, 1.0),) if i == 7 else () for i in range(40))
+    lines = _lines(replace(found, words=LabelWords(words, 20.0)), _HEIGHT)
+    assert lines[-2].startswith("  label 7 ")
+    assert lines[-1].startswith("  none beyond the noise: label 39, label 38, ")
+    assert len(lines[-1]) <= 80
+    alone = _lines(report(0, 2, 0), _HEIGHT)
+    assert alone[0].startswith("In all 200 (180 to 220) documents. Intervals hold in 95%; ")
+    assert sum("200 (" in line for line in alone) == 1
+
+
+@pytest.mark.parametrize(("n", "sure"), [(4, "Intervals hold in 95%."), (60, "of cut lists in 95% of those shown.")])
+def test_a_list_that_is_cut_has_wider_intervals_and_says_so(n: int, sure: str) -> None:
+    found = replace(report(n, 0, 0), words=None)
+    lines = _lines(found, _HEIGHT)
+    assert " ".join(lines[:2]).endswith(sure) or lines[0].endswith(sure)
+    shown = sum(line.startswith("  label") for line in lines)
+    assert (shown == n) == (n == 4)
+    width = 10 * NormalDist().inv_cdf(1 - 0.025 * shown / n)
+    low, high = (f"{200 * n + by:,.0f}" for by in (-width, width))
+    assert any(line.startswith(f"  label {n - 1} ") and line.endswith(f" ({low} to {high})") for line in lines)

@@ -50,7 +50,9 @@ def test_a_summary_like_another_can_be_added_to_it(summary: Synthesized, tmp_pat
         made.write(path)
         assert made.summary.public.digests == summary.summary.public.digests
         assert made.certificate.guarantees[-1].epsilon == pytest.approx(4.0)
-    assert summarizing.add(*paths).summary.spec.about == 300 + 2 * 90
+    whole = summarizing.add(*paths)
+    assert whole.summary.spec.about == 300 + 2 * 90
+    assert "each further summary of the same records adds. It is the sum of 3" in whole.certificate.explain()
     with pytest.raises(ConfigError, match="to be no input"):
         made.write(paths[0], force=True)
     bare = dp.summarize(more, like=summary, without_pool=True, **own)
@@ -129,6 +131,9 @@ def test_a_corpus_is_the_same_from_memory_and_from_a_file(summary: Synthesized, 
     assert first.certificate.derived == second.certificate.derived
     assert first.certificate.derived["summary"] == own.sha256
     assert first.certificate.derived["writer"] == "pool"
+    assert "; writing again from the summary adds nothing." in first.certificate.explain()
+    assert "each repetition" not in first.certificate.explain()
+    assert "one release; each repetition adds" in own.explain()
     assert (first.certificate.guarantees, first.certificate.events) == (own.guarantees, own.events)
     first.write(tmp_path / "out.csv")
     assert dp.verify(certificate_path(tmp_path / "out.csv")).certificate.derived == first.certificate.derived

@@ -83,6 +83,19 @@ def test_a_block_accounts_for_its_share_of_rho(relation: str) -> None:
     assert math.fsum(spent.values()) == pytest.approx(spec.rho * (1 - spec.block_shares[UNLIKE]), rel=1e-3)
 
 
+def test_an_author_may_spend_more_than_the_share_of_a_block_but_no_more_than_rho() -> None:
+    """Claim 3: of texts without marks and points, counts and topics divide all of the length."""
+    spec = SummarySpec(labels=LABELS, marks=5, topics=N_TOPICS)
+    layout = spec.layout(dim=2, width=40)
+    same = np.zeros(50, np.int64)
+    steps = clipped(author_of(layout, same, same)[0], np.ones(layout.size, np.int64))
+    by_name = {each.name: steps[each.start : each.start + each.size] for each in layout.blocks}
+    spent = {name: float(np.square(own).sum()) / STEPS**2 for name, own in by_name.items()}
+    assert spec.block_shares[COUNTS] == pytest.approx(0.104, abs=5e-4)
+    assert spent[COUNTS] == pytest.approx(0.667, abs=1e-3)
+    assert 0.99 < sum(spent.values()) <= 1.0
+
+
 def deviations(spec: SummarySpec) -> dict[str, float]:
     """The deviation of one number of each block, in units of 1 / sqrt(rho)."""
     layout = spec.layout(dim=64, width=2_000)

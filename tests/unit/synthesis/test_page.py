@@ -114,7 +114,7 @@ def test_words_of_a_corpus_without_labels_stand_beside_the_whole() -> None:
     (table,) = shown.iter("table")
     assert heads(table, "row") == ["all texts"]
     lines = ["".join(p.itertext()) for p in shown.iter("p")]
-    assert lines[0] == "In all 500 (480 to 520) weight of authors."
+    assert lines[0] == "All authors weigh 500 (480 to 520)."
     assert lines[1].startswith("Numbers: weight of authors for which the word counts")
 
 

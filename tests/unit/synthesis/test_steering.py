@@ -28,9 +28,10 @@ from dptext.synthesis.from_model import FromModel, ModelTexts, _own_label
 from dptext.synthesis.judging import believed
 from dptext.synthesis.readings import Corpus
 from dptext.synthesis.steering import FittedSteering, Steering
-from dptext.synthesis.summary import Summary
+from dptext.synthesis.summary import Summary, SummarySpec
 from dptext.synthesis.sums import STEPS, Draws, PrivateSum
 from dptext.synthesis.word_shifts import Spellings, Steered, WordTargets
+from dptext.synthesis.writer import Writer, too_few
 from dptext.text.batches import Batch
 from dptext.text.records import Record
 
@@ -213,7 +214,9 @@ def test_the_writer_writes_as_many_texts_as_are_wanted_and_tells_how_far_it_is(f
     again = set_.write(summary, seeded(3))
     assert found.texts == again.texts
     assert len(found.texts) == len(set(found.texts)) <= SPEC.size
-    assert [done for done, _ in told] == sorted({done for done, _ in told})
+    assert told[:2] == [(0, told[0][1])] * 2  # again when the model is loaded
+    more = [done for done, _ in told if done]
+    assert more == sorted(set(more))
     assert {whole for _, whole in told} == {2 * 30 * 3 + SPEC.size}
     assert told[-1][0] == told[-1][1]
 
@@ -353,9 +356,12 @@ def test_a_label_of_which_too_few_different_texts_were_written_is_named(
         assert len(found.texts) == sum(texts)
         return " ".join(found.sentences)
 
-    for few in ((20, 20), (20, 19)):
-        assert "too few" not in said(*few)
-    assert "too few different texts were written for it. money: 20 wanted, 3 written." in said(20, 3)
+    assert "wanted texts" not in said(20, 20)
+    assert said(20, 19).startswith("39 of 40 wanted texts were written: others were repeats, or not readable. Copies")
+    assert (
+        "mix of labels is not the wanted one, as too few different texts were written: money: 3 of 20 wanted."
+        in said(20, 3)
+    )
     texts = [[f"{label}{i}" for i in range(n)] for label, n in zip(SPEC.labels, (20, 3), strict=True)]
     others = SPEC.released(texts, np.full(2, 300.0), 1.0, seeded(1)).sentences  # of writers without a summary
     (few,) = (each for each in others if "too few" in each)
@@ -390,3 +396,45 @@ def test_what_several_processes_have_written_is_told_while_they_write(monkeypatc
     assert told[0] == (4, 10)
     assert told[-1] == (10, 10)  # never more than all
     assert told == sorted(set(told))
+
+
+def test_a_label_with_less_than_half_of_its_texts_is_always_named() -> None:
+    """A label that was missing wholly was not said if it was at most 5% of all texts."""
+    labels, wanted = ("many", "few", "none"), np.array([960, 20, 20])
+    (said,) = too_few(labels, wanted, [["a"] * 960, ["a"] * 11, []])
+    assert said.startswith("971 of 1,000 wanted texts were written")
+    assert said.endswith(" Of some labels too few different texts were written: none: 0 of 20 wanted.")
+    assert too_few(labels, wanted, [["a"] * int(n) for n in wanted]) == []
+    (alone,) = too_few((), np.array([10]), [["a"] * 9])
+    assert alone == "9 of 10 wanted texts were written: others were repeats, or not readable."
+    many = too_few([f"label {i}" for i in range(20)], np.full(20, 4), [[]] * 20)[0]
+    assert many.count("0 of 4 wanted") == 8
+    assert many.endswith("; and 12 more labels.")
+
+
+def test_a_copy_of_an_example_of_the_prompt_is_no_written_text(
+    fitted: FittedSteering, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    targets = WordTargets.of(measured(SPEC, []), SPEC.writer)
+    steered = Steered.of(replace(targets, examples=(("A  train that is much longer than twice ten tokens", None),)))
+    written = ["a TRAIN", "a train that is muc", "a bus", "A train that is much longer than  twice TEN tokens"]
+    monkeypatch.setattr(Writer, "readable", lambda *_: written)
+    shift = np.zeros(steered.writer.model.size)
+    assert steered.texts(0, 1, 1, shift)[0] == ["a TRAIN", "a bus"]  # the model reads 20 tokens of the example
+
+
+def test_the_model_and_the_tokens_are_those_of_the_summary_unless_others_are_set() -> None:
+    """A summary that was drafted by a model of a folder was written from by the default model."""
+    own = SummarySpec(labels=("a", "b"), marks=3, points=False, model="a folder", tokens=9)
+    assert (FromModel().of_summary(own).model, FromModel().of_summary(own).tokens) == ("a folder", 9)
+    other = FromModel(model="smollm2", tokens=7).of_summary(own)
+    assert (other.model, other.tokens) == ("smollm2", 7)
+
+
+def test_another_model_than_that_of_the_drafts_is_said(fitted: FittedSteering, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(FromModel, "written", lambda *_, **__: ModelTexts([["x y"], ["z y"]], 0.0, "5" * 64))
+    summary = measured(SPEC, [])
+    said = " ".join(SPEC.writer.write(summary, seeded(1)).sentences)
+    assert "Another model wrote than that of the summary's public drafts: sha256 555555555555..., not tiny" in said
+    monkeypatch.setattr(FromModel, "written", lambda *_, **__: ModelTexts([["x y"], ["z y"]], 0.0, "tiny"))
+    assert "Another model" not in " ".join(SPEC.writer.write(summary, seeded(1)).sentences)

@@ -153,7 +153,7 @@ def test_a_report_alone(tmp_path: Path) -> None:
     found.write(tmp_path / "t.json")
     assert dp.verify(certificate_path(tmp_path / "t.json")).certificate.records == 0
     assert json.loads((tmp_path / "t.json").read_text("utf-8"))["counts"] == found.report.to_dict()["counts"]
-    assert found.sentences[0].startswith("Topics, each within")
+    assert found.sentences[0].startswith("Topics, in documents, with 95% intervals: ")
 
 
 def test_records_without_what_is_needed_add_nothing() -> None:
@@ -471,7 +471,7 @@ def test_a_report_by_author_does_not_call_its_weights_authors() -> None:
     found = dp.synthesize(RECORDS, POOL, **{**TOPICS, **labelled})  # type: ignore[arg-type]
     weight, authors = sum(map(sum, found.report.counts)), len({record.author for record in RECORDS})
     assert weight > authors + 4 * found.report.margin
-    assert found.sentences[0].startswith("Labels, in weight of authors, each within ")
+    assert found.sentences[0].startswith("Labels, in weight of authors, with 95% intervals: ")
     assert "not how many there are" in str(found.report.to_dict()["note"])
     page = topics_page(found.report, [])
     assert "not how many there are" in page
