@@ -15,7 +15,7 @@ from dptext.text.batches import Batch, Releases
 from dptext.text.records import Record
 
 KIND = "kept_words"
-#: The kind as a package brings it: `monkeypatch.setitem(MECHANISMS.brought, *BROUGHT)`, where a certificate is verified.
+#: The kind as a package brings it: `monkeypatch.setitem(MECHANISMS.brought, *BROUGHT)`, to verify a certificate.
 BROUGHT = (KIND, [EntryPoint(KIND, f"{__name__}:KeptWords", MECHANISMS.group)])
 #: Options of `privatize`. The commands of `commands.dptext` that name the kind know it.
 OPTIONS = ("--mechanism", KIND, "--without-guarantee")
