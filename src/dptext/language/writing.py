@@ -20,10 +20,19 @@ OnWritten = Callable[[int], None]
 
 
 def options_of(public: Floats, n: int, end: int) -> Integers:
-    """The tokens that may be chosen in each row, `(rows, n)`: the end, and the most likely other tokens."""
-    ranked = public.copy()
-    ranked[:, end] = np.inf
-    return np.asarray(np.argpartition(-ranked, n - 1, axis=1)[:, :n])
+    """The tokens that may be chosen in each row, `(rows, n)` in their order: the end, and the most likely others."""
+    return np.stack([_options(row, n, end) for row in public])
+
+
+def _options(row: Floats, n: int, end: int) -> Integers:
+    # The n largest of the maxima of blocks are n tokens, so no token below the last of them is an option. To sort the
+    # few hundred others takes a tenth of the time of a partition of the whole vocabulary.
+    width = max(1, len(row) // (4 * n))
+    blocks = np.sort(row[: len(row) // width * width].reshape(-1, width).max(axis=1))
+    there = np.flatnonzero(row >= blocks[-n] if len(blocks) >= n else np.full(len(row), fill_value=True))
+    others = there[there != end]
+    best = others[np.argsort(-row[others], kind="stable")[: n - 1]]
+    return np.sort(np.append(best, end))
 
 
 class Shifted:
