@@ -76,7 +76,9 @@ class Linear:
     def padded(cls, weights: Singles, bias: Singles) -> "Linear":
         """Make the layer in float32, padded with outputs of zero to a whole panel."""
         more = -len(bias) % tiles.COLUMNS
-        return cls.of(np.pad(weights, ((0, more), (0, 0))), np.pad(bias, (0, more)), "float32")
+        if more:
+            weights, bias = np.pad(weights, ((0, more), (0, 0))), np.pad(bias, (0, more))
+        return cls.of(weights, bias, "float32")
 
 
 def rows_for(n: int, width: int) -> Singles:

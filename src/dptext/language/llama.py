@@ -278,7 +278,9 @@ def read_llama(part: Callable[[str], Singles], config: Mapping[str, Any]) -> Lla
 
     def linear(*names: str, scale: float = 1.0) -> Linear:
         weights = [known(f"{name}.weight") for name in names]
-        together = np.concatenate([weights[0] * np.float32(scale), *weights[1:]])
+        if scale != 1:
+            weights[0] = weights[0] * np.float32(scale)
+        together = weights[0] if len(weights) == 1 else np.concatenate(weights)
         return Linear.padded(together, np.zeros(len(together), np.float32))
 
     def layer(i: int) -> LlamaLayer:

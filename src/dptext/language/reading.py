@@ -144,12 +144,23 @@ def _read_gguf(path: Path, expected: str | None) -> LanguageModel:
     from gguf import GGUFReader  # noqa: PLC0415 (slow to load)
     from gguf.quants import dequantize  # noqa: PLC0415
 
+    class Plain(GGUFReader):
+        """Reads from a plain array: each of a hundred thousand slices of a memory map calls a function of Python."""
+
+        @property
+        def data(self) -> Any:
+            return self._plain
+
+        @data.setter
+        def data(self, mapped: Any) -> None:
+            self._plain = np.asarray(mapped)
+
     from dptext.language.llama import read_llama  # noqa: PLC0415 (numba is slow to load)
 
     digest = sha256_of(path)
     if expected is not None and digest != expected:
         raise ConfigError(f"Expected {path.name} with sha256 {expected}, found {digest}: install its package again.")
-    file = GGUFReader(path)
+    file = Plain(path)
 
     def value(key: str) -> Any:
         if key not in file.fields:
