@@ -43,7 +43,13 @@ OTHERS: dict[str, dict[str, tuple[Any, ...]]] = {
     "votes": {"dim": (1, 8)},
     "topics": {"dim": (1, 8), "topics": (2, 4)},
     "prediction": {"topics": (0,), "rounds": (0, 1), "per_text": (0, 2), "examples": (0, 2)},
-    "steering": {"topics": (0,), "words": (0,), "examples": (0, 2), "matches": (0, 1), "names": ((), ("trips", "cash"))},
+    "steering": {
+        "topics": (0,),
+        "words": (0,),
+        "examples": (0, 2),
+        "matches": (0, 1),
+        "names": ((), ("trips", "cash")),
+    },
 }
 #: What an option needs beside it.
 NEEDS: dict[tuple[str, Any], dict[str, Any]] = {
