@@ -188,8 +188,11 @@ def test_an_account_is_charged_once_under_one_key(folder: Path, tmp_path: Path) 
         *LABELLED, "--resume",
     )  # fmt: skip
     too_much = (*POOL, *LABELLED, "--epsilon", 5, "--ledger", books, "--account", "notes")
-    assert dptext("summarize", "private.jsonl", tmp_path / "q.summary", *too_much, cwd=folder).returncode == 3
+    done = dptext("summarize", "private.jsonl", tmp_path / "q.summary", *too_much, cwd=folder)
+    assert done.returncode == 3
     assert len(list(Ledger.at(str(books)).log("notes"))) == 1
+    rehearsed = dptext("summarize", "private.jsonl", tmp_path / "q.summary", *too_much, "--dry-run", cwd=folder)
+    assert (rehearsed.returncode, rehearsed.stdout, rehearsed.stderr) == (3, "", done.stderr)
 
 
 UNMEASURED: Final[list[tuple[tuple[object, ...], str]]] = [

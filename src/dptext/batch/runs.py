@@ -101,7 +101,7 @@ def rehearse_dataset(
     surveyed = [replace(job.survey(i), ids=b"", authors=b"") for i in range(len(run.shards))]
     if due is not None:
         named = None if run.plan.fields.subject is None else job.subjects(found.hashes for found in surveyed)
-        due.weigh(due.payment.key, named)
+        due = due if due.weigh(due.payment.key, named) else None
     require_records(n := sum(found.records for found in surveyed), source)
     return n, run.terms.statement.guarantees, due, sum(map(job.labelled, range(len(run.shards))))
 

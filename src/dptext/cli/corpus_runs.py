@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import secrets
 import shlex
 from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator, Sequence
@@ -13,10 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from dptext.batch.corpora import synthesize_dataset
+from dptext.batch.shards import shards_of
 from dptext.cli import options
 from dptext.cli.grouped import promises, runs
 from dptext.cli.many import Who, is_dataset, refuse_for_a_file
-from dptext.cli.paying import Paying, cost, said_key
+from dptext.cli.paying import PAID, Paying, cost, said_key
 from dptext.cli.terminal import Tell, advising, counted, finishing, say
 from dptext.errors import ConfigError
 from dptext.mechanism import settings
@@ -35,6 +37,7 @@ from dptext.sampling.randomness import Randomness, secure, seeded
 from dptext.synthesis.report import HARDLY_MORE_THAN_NOISE
 from dptext.synthesis.spec import CorpusSpec, Fitted, Progress, SynthesisSpec
 from dptext.synthesis.summary import Summary
+from dptext.text.inputs import telling
 from dptext.text.records import Fields, Record, records_digest
 from dptext.types import Json
 
@@ -159,7 +162,7 @@ def release(
     place.check(resume=place.goes_on(paying.charge_key, resume=ending.resume))
     drawn = place.drawn(wanted, payment, paying.charge_key, resume=ending.resume)
     if drawn is None:  # once the corpus is drawn, its inputs may be gone
-        _check_inputs(source, public, reading.who)
+        _check_inputs(source, public, reading)
     layout = reading.layout
     fields = Fields(
         layout.text_field, label=reading.label_field, author=reading.author_field, subject=paying.subject_field
@@ -169,7 +172,8 @@ def release(
     promised = guarantees(wanted, randomness=randomness)[-1]
     due = None if payment is None else payment.due(wanted, randomness=randomness, fields=fields)
     if ending.dry_run:
-        _say_what_would_be(wanted, promised, due)
+        left = _still_due(due, place, paying, resume=ending.resume) if due and drawn is None else None
+        _say_what_would_be(wanted, promised, payment, left)
         return
     plan = Plan(fields, **layout.settings())
     private = Private(Path(source), fields, {"format": plan.input_format, **plan.reading})
@@ -256,11 +260,28 @@ def _finished(
     return finished(wanted, data, certificate, fields=fields, randomness=randomness, on_progress=tell)
 
 
-def _say_what_would_be(wanted: CorpusSpec, promised: Guarantee, due: Due | None) -> None:
+def _still_due(due: Due, place: Unpublished, paying: Paying, *, resume: bool) -> Due | None:
+    """Return the debt of a run; None if its charge is in the ledger. Errors as of the charge.
+
+    Subjects that are charged by name are not known before the corpus is read. Nobody of them has more left than one
+    who was never charged by name.
+    """
+    begun = place.load() if place.goes_on(paying.charge_key, resume=resume) else None
+    key = begun.charge_key if begun else paying.charge_key
+    if paying.subject_field is None:
+        return due if due.weigh(key, None) else None
+    if key is None:
+        due.payment.ledger.weigh(due.account.name, due.request, [secrets.token_hex(16)])
+    return due
+
+
+def _say_what_would_be(wanted: CorpusSpec, promised: Guarantee, payment: Payment | None, due: Due | None) -> None:
     what = "one corpus" if wanted.writes else "one report" if wanted.command == "synthesize" else f"one {wanted.kind}"
     print(f"A run would release {what}. Nothing was read, drawn, charged or written.\n{promised.sentence()}")
     if due is not None:
         print(f"{cost(due)} {due.payment.left()}")
+    elif payment is not None:
+        print(PAID)
 
 
 def _public_label(layout: options.Layout, public: Path | None, label_field: str | None) -> str | None:
@@ -276,10 +297,17 @@ def _check_first(private: Private | None, due: Due | None) -> None:
         due.weigh(due.payment.key, None)
 
 
-def _check_inputs(source: str, public: Path | None, who: Who) -> None:
-    if not is_dataset(source):
-        refuse_for_a_file(who)
-        options.named(options.file_path, source, "PRIVATE")
+def _check_inputs(source: str, public: Path | None, reading: CorpusReading) -> None:
+    """Raise ConfigError if a file is not there, or the pool is the private corpus. No record is read."""
+    files = [] if public is None else [public]
+    if is_dataset(source):
+        shards_of(source, format=reading.layout.settings()["input_format"], options={})  # lists the names
+    else:
+        refuse_for_a_file(reading.who)
+        files = [options.named(options.file_path, source, "PRIVATE"), *files]
+    for path in files:
+        with telling(path, "read"):
+            path.stat()
     if public is not None:
         refuse_same(source, public)
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 from dptext._wording import plural
 from dptext.cli.grouped import pays
@@ -83,6 +83,9 @@ def said_key(payment: Payment | None) -> Payment | None:
     payment = replace(payment, key=payment.charge_key())
     say(f"If the corpus is not read to its end, go on with --charge-key {payment.key}: it is charged once.")
     return payment
+
+
+PAID: Final = "Cost: nothing more, because the charge is in the ledger already."
 
 
 def cost(due: Due) -> str:

@@ -19,7 +19,7 @@ from dptext.cli.app import config
 from dptext.cli.chosen import MechanismOptions, check_label_field
 from dptext.cli.grouped import computes, leaves, promises, runs
 from dptext.cli.many import Many, Run, is_dataset, refuse_for_a_file
-from dptext.cli.paying import Paying, cost, rehearsal
+from dptext.cli.paying import PAID, Paying, cost, rehearsal
 from dptext.cli.terminal import Tell, advising, counted
 from dptext.errors import ConfigError, DPTextError
 from dptext.runs.certificate import certificate_path
@@ -215,7 +215,7 @@ def _privatize_file(source: Path, target: Path, run: Run, certificate: Path | No
             if due is not None:
                 last.append(f"{cost(due)} {due.payment.left()}")
             elif payment is not None:
-                last.append("Cost: nothing more, because the charge is in the ledger already.")
+                last.append(PAID)
             told += labels.told(run.mechanism.spec, n_records, n_labelled, plan.fields.label)
             data: dict[str, Json] = {"seconds": took, **labels.data(run.mechanism.spec, n_labelled)}
             shown = data if run.as_json else None

@@ -17,7 +17,7 @@ from dptext.batch.runs import privatize_dataset, rehearse_dataset
 from dptext.batch.shards import as_read, shards_of
 from dptext.cli import labels
 from dptext.cli.many import Run
-from dptext.cli.paying import cost, rehearsal
+from dptext.cli.paying import PAID, cost, rehearsal
 from dptext.cli.terminal import advising, counted, say
 from dptext.errors import ConfigError
 from dptext.text.formats import Format, detect_format
@@ -47,7 +47,7 @@ def privatize_folder(source: str, target: str, run: Run, dataset: DatasetPlan, *
     shared: dict[str, Any] = {"plan": run.plan, "dataset": dataset, "seed": run.seed, "payment": run.payment}
     if run.dry_run:
         n_records, promised, due, n_labelled = rehearse_dataset(source, target, run.mechanism, **shared)
-        last = [] if due is None else [cost(due)]
+        last = [] if run.payment is None else [PAID if due is None else f"{cost(due)} {run.payment.left()}"]
         words = labels.told(run.mechanism.spec, n_records, n_labelled, run.plan.fields.label)
         data = labels.data(run.mechanism.spec, n_labelled)
         print(rehearsal(n_records, promised, due, data if run.as_json else None, words, last))

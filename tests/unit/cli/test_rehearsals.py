@@ -1,0 +1,83 @@
+"""`--dry-run` of `summarize`, `synthesize` and `privatize` of many files ends as the run would, and charges nothing."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Final
+
+import pytest
+from typer.testing import CliRunner, Result
+
+import dptext as dp
+from dptext.cli.app import app
+from dptext.cli.paying import PAID
+from dptext.errors import BudgetExceededError, ConfigError, PrivacyError
+from dptext.ledger.requests import Request
+from dptext.ledger.subjects import create_subject_key
+from dptext.privacy.events import ZcdpEvent
+from dptext.synthesis.summary import SummarySpec
+
+DELTA: Final = 1e-5
+LIMIT: Final = dp.Guarantee(2.0, DELTA, dp.Unit.DOCUMENT, dp.Relation.ADD_OR_REMOVE_ONE)
+LABELLED: Final = ("--label-field", "label", "--labels", "travel,money")
+RUNS: Final = (("summarize", "private.jsonl", "out.summary"), ("synthesize", "private.jsonl", "out.csv"))
+
+
+def request(rho: float) -> Request:
+    return Request((ZcdpEvent(rho),), LIMIT.unit, LIMIT.relation)
+
+
+@pytest.fixture
+def books(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dp.Ledger:
+    """Books with accounts, beside a private file and a pool. Commands run in their folder."""
+    for name in ("private", "pool"):
+        (tmp_path / f"{name}.jsonl").write_text(json.dumps({"text": name, "label": "money"}) + "\n", "utf-8")
+    monkeypatch.chdir(tmp_path)
+    key = create_subject_key(tmp_path / "books.db.key")
+    books = dp.Ledger.create(tmp_path / "books.db", key=key)
+    for name, delta in (("notes", DELTA), ("pure", 0.0), ("people", DELTA)):
+        limit = dp.Guarantee(2.0, delta, LIMIT.unit, LIMIT.relation)
+        books.open_account(name, limit, by_subject=name == "people")
+    return books
+
+
+def rehearsed(run: tuple[str, ...], *more: object, account: str = "notes") -> Result:
+    paid = ("--public", "pool.jsonl", *LABELLED, "--ledger", "books.db", "--account", account, "--dry-run")
+    return CliRunner().invoke(app, [*run, *paid, *map(str, more)])
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_a_rehearsal_of_a_run_that_cannot_be_paid_is_refused_as_the_run(run: tuple[str, ...], books: dp.Ledger) -> None:
+    done = rehearsed(run)
+    assert done.exit_code == 0, done.exception
+    assert "Cost: epsilon 1 alone, added to what was spent. Account 'notes': spent 0 of 2, left 2." in done.stdout
+    for account in ("notes", "people"):
+        books.charge(account, request(0.1), key="earlier")
+    for account, more in (("notes", ()), ("people", ("--subject-field", "label")), ("people", ("--everyone",))):
+        done = rehearsed(run, *more, account=account)
+        assert isinstance(done.exception, BudgetExceededError)
+        assert done.stdout == ""
+        assert len([*books.log(account)]) == 1
+    assert isinstance(rehearsed(run, account="pure").exception, BudgetExceededError)
+
+
+def test_a_rehearsal_knows_the_charge_of_its_key(books: dp.Ledger) -> None:
+    books.charge("notes", request(0.1), key="other")
+    assert isinstance(rehearsed(RUNS[0], "--charge-key", "other").exception, PrivacyError)
+    spec = SummarySpec(labels=("travel", "money"))
+    due = dp.Payment(books, "notes", "mine").due(spec, randomness=dp.randomness.secure())
+    books.charge("people", due.request, key="mine")
+    done = rehearsed(RUNS[0], "--charge-key", "mine", "--everyone", account="people")
+    assert (done.exit_code, done.stdout.splitlines()[-1]) == (0, PAID)
+
+
+@pytest.mark.parametrize("run", RUNS)
+@pytest.mark.parametrize("absent", ["private.jsonl", "pool.jsonl", "parts/*.jsonl"])
+def test_a_rehearsal_misses_a_file_that_is_not_there(run: tuple[str, ...], absent: str, books: dp.Ledger) -> None:
+    source = absent if "*" in absent else run[1]
+    Path(absent).unlink(missing_ok=True)
+    done = rehearsed((run[0], source, run[2]))
+    assert isinstance(done.exception, ConfigError)
+    assert absent in str(done.exception)
+    assert ("No such file" in str(done.exception)) == ("*" not in absent)
