@@ -375,7 +375,8 @@ def test_a_summary_without_its_pool_is_shown_explained_measured_alike_and_added(
     ran(folder, "summarize", "private.jsonl", tmp_path / "a.summary", *POOL, *LABELLED, "--without-pool")
     shown = ran(tmp_path, "summary", "show", "a.summary")
     assert "Writing needs --public POOL: " in shown
-    assert len(shown.splitlines()) <= 24
+    assert len(shown.splitlines()) <= 26
+    assert shown.splitlines()[-1].endswith(" --public POOL.")
     assert "Verified" in ran(tmp_path, "explain", "a.summary")
     ran(folder, "summarize", "other.jsonl", tmp_path / "b.summary", "--like", tmp_path / "a.summary",
         "--label-field", "label")  # fmt: skip
@@ -421,6 +422,8 @@ def test_a_summary_of_many_labels_and_topics_says_how_many_more_there_are(folder
     said = ran(tmp_path, "summary", "show", "m.summary").splitlines()
     assert len(said) <= 40
     assert max(map(len, said)) <= 80
+    assert said[-2:] == ["", "Next: dptext write m.summary m.written.csv."]
+    del said[-2:]
     at = said.index("Topics, largest first:")
     words = said.index("Words more frequent than in public text:")
     for part, n, what in ((said[:words], 44, "labels"), (said[words:at], 44, "labels"), (said[at:], 30, "topics")):

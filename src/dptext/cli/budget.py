@@ -167,9 +167,15 @@ def log(
             "everyone" if charge.subjects is None else f"{charge.subjects:,} named",
             str(charge.request.settings.get("kind", "")),
             format_epsilon(cost(charge.request.events)),
-            "not yet" if charge.release is None else charge.release[:8],
+            "not yet" if charge.release is None else _shown(charge.release),
         )
     plain_console().print(table)
+
+
+def _shown(release: str) -> str:
+    """Return the beginning of a release's sha256, and whether it is a mark of a stream."""
+    mark, _, digest = release.rpartition(" ")
+    return f"{mark} {digest[:8]}".strip()
 
 
 def _charge(charge: Charge, epsilon: float) -> dict[str, Json]:

@@ -19,7 +19,7 @@ from dptext.cli import options
 from dptext.cli.grouped import promises, runs
 from dptext.cli.many import Who, is_dataset, refuse_for_a_file
 from dptext.cli.paying import PAID, Paying, cost, said_key
-from dptext.cli.terminal import Tell, advising, counted, finishing, say
+from dptext.cli.terminal import DRAFTED, Tell, advising, counted, finishing, say
 from dptext.errors import ConfigError
 from dptext.mechanism import settings
 from dptext.privacy.guarantee import Guarantee
@@ -228,7 +228,7 @@ def _writing() -> Iterator[Progress]:
 
         @cache
         def bar() -> Tell:
-            return shown.enter_context(counted("writing", "texts"))
+            return shown.enter_context(counted("writing", DRAFTED))
 
         def tell(done: int, whole: int) -> None:
             bar()(done, whole)
@@ -347,22 +347,34 @@ def _say_what_was_made(
     print("\n".join([certificate.guarantees[-1].sentence(), *state.sentences, "", certificate.explain()]))
     if payment is not None:
         print(f"\n{payment.left()}")
-    print(f"\nWritten: {target}, {certificate_path(target).name} and {target.name}{REPORT_SUFFIXES[1]}.")
+    print(f"\nWritten: {files_of(target)}.")
     if HARDLY_MORE_THAN_NOISE in state.sentences:
         return
     if certificate.settings["kind"] == "summary":
-        shown = shlex.join(["dptext", "summary", "show", str(target)])
-        if not default_writer(Summary.of_bytes(target.read_bytes())):
-            print(f"Next: {shown}. `dptext write` has no writer for it by itself: {WRITING_NEEDS}.")
-            return
-        corpus = target.with_suffix(".written.csv")  # never the name of the private file
         named = {"text_field": fields.text, "label_field": fields.label}
         columns = options.as_typed(**{name: own for name, own in named.items() if own != name.removesuffix("_field")})
-        pool = " --public POOL" if certificate.settings.get("without_pool") else ""
-        print(f"Next: {shown}; "
-              f"{shlex.join(['dptext', 'write', str(target), str(corpus), *columns])}{pool}.")  # fmt: skip
+        print(next_of_summary(target, Summary.of_bytes(target.read_bytes()), *columns))
         return
     print(f"Next: {shlex.join(['dptext', 'explain', str(target)])}; open {target.name}{REPORT_SUFFIXES[1]}.")
+
+
+def files_of(target: Path) -> str:
+    """Return a list of all files of an output in words: its path, and the names of those beside it."""
+    *first, last = (path.name for path in paths_of(target)[1:])
+    return f"{', '.join([str(target), *first])} and {last}"
+
+
+def next_of_summary(path: Path, summary: Summary, *columns: str, show: bool = True) -> str:
+    """Return a line with the next commands for a summary: to `show` it, and to write a corpus with these columns."""
+    first = shlex.join(["dptext", *(["summary", "show"] if show else ["explain"]), str(path)])
+    if HARDLY_MORE_THAN_NOISE in summary.report.warnings:
+        return f"Next: {first}."
+    if not default_writer(summary):
+        return f"Next: {first}. `dptext write` has no writer for it by itself: {WRITING_NEEDS}."
+    corpus = path.with_suffix(".written.csv")  # never the name of the private file
+    pool = "" if summary.public.has_pool else " --public POOL"
+    written = shlex.join(["dptext", "write", str(path), str(corpus), *columns])
+    return f"Next: {f'{first}; ' if show else ''}{written}{pool}."
 
 
 def _say_of_the_pool(wanted: CorpusSpec, n_texts: int) -> None:

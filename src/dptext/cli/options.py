@@ -1,10 +1,11 @@
 """Options that several commands share, and the parsers of their values."""
 
+import contextlib
 import functools
 import re
 import secrets
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -270,19 +271,19 @@ class Layout(Form):
         """Return the records of a public file; without a file, none. Errors name the options of public files."""
         if path is None:
             return []
-        try:
+        with _of_public_files():
             return self._records(
                 path,
                 Fields(self.public_text_field or self.text_field, label=label and (self.public_label_field or label)),
                 self.public_record or self.record,
                 self.public_sheet or self.sheet,
             )
-        except (ConfigError, DataError) as error:
-            error.args = (re.sub("--(text-field|label-field|record|sheet)", r"--public-\1", str(error)),)
-            raise
 
     def public_label(self, path: Path, label: str | None) -> str | None:
-        """Return the label field of a public file. None if no record has the field, and no option names it."""
+        """Return the label field of a public file. None if no record has the field, and no option names it.
+
+        Errors name the options of public files.
+        """
         if label is None or self.public_label_field is not None:
             return label
         from dptext.text.survey import survey  # few commands need it
@@ -290,14 +291,15 @@ class Layout(Form):
         kind = file_format(path, self.settings()["input_format"])
         if kind is Format.TEXT:
             return None
-        found = survey(
-            path,
-            format=kind,
-            delimiter=self.delimiter if kind in DELIMITED else None,
-            encoding=None if kind in PACKED else self.encoding,
-            text=self.public_text_field or self.text_field,
-            sheet=self.public_sheet or self.sheet if kind is Format.XLSX else None,
-        )
+        with _of_public_files():
+            found = survey(
+                path,
+                format=kind,
+                delimiter=self.delimiter if kind in DELIMITED else None,
+                encoding=None if kind in PACKED else self.encoding,
+                text=self.public_text_field or self.text_field,
+                sheet=self.public_sheet or self.sheet if kind is Format.XLSX else None,
+            )
         return label if label in found.columns else None
 
     def _records(self, path: Path, fields: Fields, record: str | None, sheet: str | None) -> list[Record]:
@@ -308,6 +310,16 @@ class Layout(Form):
         reading["record"] = record if kind is Format.TEXT else None
         reading["sheet"] = sheet if kind is Format.XLSX else None
         return list(read_records(path, fields, format=kind, **reading, on_skip=skipped))
+
+
+@contextlib.contextmanager
+def _of_public_files() -> Iterator[None]:
+    """Make the errors of a block that reads a public file name the options of public files."""
+    try:
+        yield
+    except (ConfigError, DataError) as error:
+        error.args = (re.sub("--(text-field|label-field|record|sheet)", r"--public-\1", str(error)),)
+        raise
 
 
 def as_typed(**given: object) -> list[str]:

@@ -11,6 +11,7 @@ from typing import Annotated, Final
 from typer import Argument
 
 from dptext.cli import options
+from dptext.cli.corpus_runs import files_of, next_of_summary
 from dptext.cli.grouped import promises
 from dptext.cli.write import WHERE
 from dptext.errors import ConfigError
@@ -35,8 +36,11 @@ def show(summary: WHERE, *, as_json: options.JsonOption = False) -> None:
         print(json.dumps({**json.loads(certificate.to_json()), "report": report.to_dict()}, indent=2))
         return
     bare = () if found.public.has_pool else (f"Writing needs --public POOL: {found.public.pool_named}.",)
-    said = [*_wrapped(certificate.guarantees[-1].sentence(), *report.warnings, *bare), ""]
-    print("\n".join([*said, *_lines(report, _HEIGHT - len(said))]))
+    note = () if report.unit == "document" else (report.note,)  # the numbers count no authors
+    said = [*_wrapped(certificate.guarantees[-1].sentence(), *report.warnings, *note, *bare), ""]
+    following = next_of_summary(summary, found, show=False)
+    room = _HEIGHT - len(said) - 1 - -(-len(following) // _WIDTH)
+    print("\n".join([*said, *_lines(report, room), "", following]))
 
 
 def _lines(report: Topics, room: int) -> list[str]:
@@ -47,7 +51,7 @@ def _lines(report: Topics, room: int) -> list[str]:
     telling = [i for i in order if words is not None and words.words[i]]
     mute = [names[i] for i in order if words is not None and i not in telling]
     tables = {"labels": len(report.labels), "words": len(telling), "topics": len(topics)}
-    room -= _HEAD + (words is not None) + bool(mute) + bool(topics)
+    room -= _HEAD + 2 * (words is not None) + bool(mute) + bool(topics)
     kept = _divided({name: n for name, n in tables.items() if n}, room)
     chosen = bool(telling) or any(kept.get(name, 0) < tables[name] for name in ("labels", "topics"))
     sure = "; those of words and of cut lists in 95% of those shown" if chosen else ""
@@ -55,7 +59,7 @@ def _lines(report: Topics, room: int) -> list[str]:
     if report.labels:
         lines += _table("labels", names, known.by_label, kept["labels"])
     if words is not None:
-        lines += ["Words more frequent than in public text:"]
+        lines += ["Words more frequent than in public text:", *_wrapped(report.of_words)]
         deep = 2 if len(names) + 2 * len(telling) + len(topics) <= room else 1
         said = [line for i in telling for line in _words(names[i], words, i, max(map(len, names)))[:deep]]
         most = len(said) if deep > 1 or len(said) <= kept.get("words", 0) else kept["words"] - 1
@@ -131,4 +135,5 @@ def add(
     found = summarizing.add(*inputs, disjoint=disjoint)
     certificate = found.write(target, force=force)
     print("\n".join([found.guarantees[-1].sentence(), *found.sentences, "", certificate.explain()]))
-    print(f"\nWritten: {target} and {certificate_path(target).name}. It cost nothing more.")
+    print(f"\nWritten: {files_of(target)}. It cost nothing more.")
+    print(next_of_summary(target, found.summary))

@@ -134,6 +134,7 @@ def bars() -> Console:
     return found
 
 
+DRAFTED = "texts and drafts"  #: what a language model writes, as progress counts it
 LINE_EVERY_SECONDS = 10.0
 FIRST_LINE_SECONDS = 2.0  # after which the first line comes
 #: Share of all items, and seconds, one of which must have passed since the first items for an estimate of the rest.

@@ -10,11 +10,12 @@ from typing import Annotated, Any
 
 from typer import Argument
 
+from dptext._wording import plural
 from dptext.cli import options
 from dptext.cli.chosen import merged, set_values
-from dptext.cli.corpus_runs import listed
+from dptext.cli.corpus_runs import files_of, listed
 from dptext.cli.grouped import computes, leaves
-from dptext.cli.terminal import counted
+from dptext.cli.terminal import DRAFTED, counted
 from dptext.errors import ConfigError
 from dptext.runs import summarizing
 from dptext.runs.certificate import certificate_path
@@ -101,7 +102,7 @@ def write(
     text_columns(target, None, read.summary.spec.labels, fields)
     settings: dict[str, Any] = merged(set_values(assignments, "writer"), {"size": size} if size else {})
     shares, public = _mix(mix), pool.records(text_field)
-    with counted("writing", "texts") as tell:
+    with counted("writing", DRAFTED) as tell:
         made = summarizing.write(
             read, writer=writer, mix=shares, public=public, text=text_field, label=label_field, seed=seed,
             on_progress=tell, **settings,
@@ -111,8 +112,11 @@ def write(
         told = {"certificate": str(certificate_path(target)), **json.loads(certificate.to_json())}
         print(json.dumps({**told, "sentences": list(made.sentences)}, indent=2))
         return
-    print("\n".join([made.guarantees[-1].sentence(), *made.sentences]))
-    print(f"\nWritten: {len(made.releases):,} texts to {target}, and {certificate_path(target).name}. It cost nothing.")
+    by, n = certificate.derived["writer"], plural(len(made.releases), "text")
+    print(f"Written: {n} to {files_of(target)}, by the writer {by}. It cost nothing.")
+    listed_there = set(made.report.sentences()) - set(made.report.warnings)  # the page and `summary show` have these
+    print("\n".join([*(each for each in made.sentences if each not in listed_there), ""]))
+    print(made.guarantees[-1].sentence())
     page = f"{target.name}{REPORT_SUFFIXES[1]}"
     print(f"Next: {shlex.join(['dptext', 'explain', str(target)])}; open {page}.")
 

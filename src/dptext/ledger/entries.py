@@ -163,10 +163,11 @@ class Account:
     def require_same_meaning(self, request: Request) -> None:
         """Raise IncomparableError for a charge of another unit or relation."""
         if (request.unit, request.relation) != (self.limit.unit, self.limit.relation):
+            how = f": {opening(request.unit, request.relation)}" if request.unit in UNITS else ""
             raise IncomparableError(
                 f"Expected a charge of account {self.name!r} to be per {self.limit.unit.value}, "
                 f"{self.limit.relation.value}; found one per {request.unit.value}, {request.relation.value}: nothing "
-                "is charged. Choose an account of the same meaning, or open one."
+                f"is charged. Choose an account of the same meaning, or open one{how}."
             )
 
 
@@ -216,6 +217,9 @@ def require_within(account: Account, standings: Iterable[Sequence[Event]], asked
     missing = f"so {format_epsilon(gap)} is missing"
     if math.isinf(total):
         missing = "and at this delta no epsilon holds for both together; an account with a larger delta may pay"
+        if not limit.delta:
+            how = opening(limit.unit, limit.relation)
+            missing += f", as this account has delta 0 and such noise needs one above 0: {how}"
     raise BudgetExceededError(
         f"Expected account {account.name!r} to hold what the run costs: asked epsilon = {format_epsilon(alone)} at "
         f"delta = {format_delta(limit.delta)} per {limit.unit.value}, left {format_left(left)} of "
@@ -226,6 +230,12 @@ def require_within(account: Account, standings: Iterable[Sequence[Event]], asked
         left=left,
         gap=gap,
     )
+
+
+def opening(unit: Unit, relation: Relation) -> str:
+    """Return the command that opens an account of this unit and relation."""
+    meaning = f"--unit {unit.value} --relation {relation.value}"
+    return f"`dptext budget open NAME --epsilon E --delta D {meaning} [--ledger FILE]`"
 
 
 def require_name(**named: str) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 from dptext._wording import plural
 from dptext.errors import ConfigError, DataError, IncomparableError, LedgerError, NoGuaranteeError, PrivacyError
 from dptext.ledger.books import Ledger
-from dptext.ledger.entries import Account, Charge, format_left, spent_epsilon
+from dptext.ledger.entries import Account, Charge, format_left, opening, spent_epsilon
 from dptext.ledger.requests import Request, Terms
 from dptext.mechanism import Answers, Promise, settings
 from dptext.privacy import accounting
@@ -135,11 +135,12 @@ def request_for(
 def _for_corpus(spec: Promise, limit: Guarantee, by_subject: bool) -> Request:
     """Return the request for the whole run as one release, for everyone in the account or for each subject."""
     (unit,) = spec.units
+    promised = spec.guarantee()
     if limit.unit is not unit:
         raise IncomparableError(
-            f"Expected unit={limit.unit.value!r}, as the account is per {limit.unit.value}, found {unit.value!r}."
+            f"Expected unit={limit.unit.value!r}, as the account is per {limit.unit.value}, found {unit.value!r}. For "
+            f"this unit open another account: {opening(unit, promised.relation)}."
         )
-    promised = spec.guarantee()
     assumed = [*promised.assumptions, *([ONE_SPELLING] if unit is Unit.AUTHOR else [])]
     if by_subject:
         assumed.append(ONE_NAME)

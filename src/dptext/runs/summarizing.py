@@ -205,16 +205,25 @@ def read_summary(path: str | PathLike[str]) -> ReadSummary:
         data = given.read_bytes()
     beside = certificate_path(given)
     if not beside.is_file():
+        _summary_of(given, data)
         raise ConfigError(f"Expected {beside} beside the summary: without its certificate nothing is written from it.")
     verified = verify(beside)
     certificate = verified.certificate
     digest = hashlib.sha256(data).hexdigest()
     if digest != certificate.sha256:
         raise DataError(f"{given} is not the summary that its certificate was written for: its sha256 differs.")
-    found = Summary.of_bytes(data)
+    found = _summary_of(given, data)
     if found.spec != verified.spec or not found.has_stated_noise:
         raise DataError(f"{given} says other settings than its certificate: nothing is written from it.")
     return ReadSummary(found, certificate, digest)
+
+
+def _summary_of(path: Path, data: bytes) -> Summary:
+    """Return the summary that a file holds. DataError: it holds none; the error names the file."""
+    try:
+        return Summary.of_bytes(data)
+    except DataError as error:
+        raise DataError(f"{path}: {error} Name a file that `dptext summarize` wrote.") from None
 
 
 def default_writer(summary: Summary) -> str:

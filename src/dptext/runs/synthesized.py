@@ -16,9 +16,9 @@ from dptext.runs.certificate import Certificate, certificate_path
 from dptext.runs.specs import synthesis_from_settings
 from dptext.synthesis.report import Topics, topics_page
 from dptext.synthesis.summary import Summary
-from dptext.text.columns import Columns
+from dptext.text.columns import TEXTS_ONLY, Columns
 from dptext.text.files import Target, sha256_of, writing
-from dptext.text.formats import Format, output_format
+from dptext.text.formats import READ_ONLY, Format, detect_format, endings, output_format
 from dptext.text.records import Fields, Release
 from dptext.text.writers import APPENDABLE, encode_batch, write_all
 from dptext.types import Json
@@ -168,11 +168,26 @@ def text_columns(
     """Return the format and columns of a file of texts with these labels. ConfigError: the path cannot be used."""
     _require_utf8(target)
     columns = Columns(label=bool(labels), fields=fields or Fields())
+    if format is None:
+        _require_ending(target, columns)
     kind = output_format(target, format)
     columns.names(kind)
     if kind in APPENDABLE:  # trial of the encoding; other formats fail as they are written
         encode_batch((Release("0", "", labels[0] if labels else None),), kind, columns)
     return kind, columns
+
+
+def _require_ending(target: Path, columns: Columns) -> None:
+    """Raise ConfigError unless the name of a file ends as one that can hold the columns."""
+    refused = READ_ONLY | (TEXTS_ONLY if columns.label else set())
+    with contextlib.suppress(ConfigError):
+        if detect_format(target) not in refused:
+            return
+    ends = endings({*Format} - refused)
+    raise ConfigError(
+        f"Expected {str(target)!r} to end in one of {ends} (each but .parquet also with .gz): what is written is of "
+        f"such a format{', with labels' if columns.label else ''}."
+    )
 
 
 def _require_utf8(target: Path) -> None:

@@ -49,7 +49,8 @@ class Estimated:
     """Numbers with confidence intervals for the numbers without noise, around the unbiased numbers.
 
     `width` is half of an interval in standard deviations, before it is cut at 0. `low` and `high` are at least 0 and
-    enclose the number.
+    enclose the number. An unbiased number below 0 has the upper end of one that is 0, as no number without noise is
+    below 0: its own upper end can be 0 or less, which would say that there is surely nothing (Cowan et al. 2011).
     """
 
     numbers: Floats
@@ -59,15 +60,13 @@ class Estimated:
     @property
     def low(self) -> Floats:
         """The lower ends."""
-        return np.minimum(self._end(-self.width), self.numbers)
+        return np.clip(self.unbiased.numbers - self.width * self.unbiased.deviation, 0.0, self.numbers)
 
     @property
     def high(self) -> Floats:
         """The upper ends."""
-        return np.maximum(self._end(self.width), self.numbers)
-
-    def _end(self, deviations: float) -> Floats:
-        return np.asarray(np.maximum(self.unbiased.numbers + deviations * self.unbiased.deviation, 0.0))
+        least = np.maximum(self.unbiased.numbers, 0.0)
+        return np.maximum(least + self.width * self.unbiased.deviation, self.numbers)
 
     def largest(self, most: int) -> tuple[list[int], Estimated]:
         """Return the places of at most so many of the largest numbers, and intervals that are right for these alone.

@@ -86,9 +86,7 @@ class FromPool:
         report = replace(summary.report, shortage=shortage(spec.labels, sizes, about, leaving, most))
         order = shuffled(len(rows), source)
         texts, labels = (pool.texts[i] for i in rows[order]), (spec.labels[i] for i in label[order])
-        agreed = float((scores[rows].argmax(axis=1) == label).mean()) if len(rows) else 0.0
-        said = f"{_COPIES} The noisy numbers read {agreed:.0%} of the texts as the label that they leave under."
-        return Synthetic(tuple(texts), tuple(labels), report, _with(report, said))
+        return Synthetic(tuple(texts), tuple(labels), report, _with(report))
 
     def _by_topic(self, summary: Summary, source: Randomness) -> Synthetic:
         """Return texts of each topic and label in proportion to their noisy number."""
@@ -106,11 +104,14 @@ class FromPool:
         order = shuffled(len(picked), source)
         texts = tuple(pool.texts[i] for i in picked[order])
         labels = tuple(spec.labels[i] if spec.labels else None for i in named[order])
-        return Synthetic(texts, labels, summary.report, _with(summary.report, _COPIES))
+        return Synthetic(texts, labels, summary.report, _with(summary.report))
 
 
-def _with(report: Topics, said: str) -> tuple[str, ...]:
-    """Return the sentences of a report, with what is said of the texts after the warnings."""
+def _with(report: Topics) -> tuple[str, ...]:
+    """Return the sentences of a report, with what the texts are after the warnings.
+
+    How many texts the noisy numbers read as their label is not said: they were chosen by these numbers.
+    """
     n = len(report.warnings)
     sentences = report.sentences()
-    return (*sentences[:n], said, *sentences[n:])
+    return (*sentences[:n], _COPIES, *sentences[n:])

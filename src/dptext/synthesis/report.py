@@ -73,7 +73,8 @@ class Shortage:
     """Labels of which a public pool has too few texts for the noisy mix of labels.
 
     Attributes:
-        labels: name, wanted share, and share of the pool, of each such label; the label that lacks most comes first.
+        labels: name, wanted share, and share of the pool that noisy numbers read as this label, of each such label; the
+            label that lacks most comes first.
         texts: number of released texts.
         most: number of texts that a pool with enough texts would release.
         others: labels whose released texts are probably mostly of other kinds, as the pool has few of these labels.
@@ -87,10 +88,11 @@ class Shortage:
     @property
     def sentence(self) -> str:
         """The finding and its remedy, in words."""
-        named = "; ".join(
-            f"{name}: {_part(wanted)} wanted, the pool has {_part(had, 'about ')}" for name, wanted, had in self._shown
-        )
-        few, more = f"The pool has too few texts of some labels: {named}.", ""
+        named, by = [], " by the noisy numbers"
+        for name, wanted, had in self._shown:
+            named.append(f"{name}: {_part(wanted)} wanted, {_part(had)} of the pool is read as {name}{by}")
+            by = ""
+        few, more = f"The pool seems to have too few texts of some labels: {'; '.join(named)}.", ""
         if self.texts < self.most:
             few += f" {self.texts:,} texts leave, not {self.most:,}, so that the mix of labels is kept."
             more = ", or set size for more"
@@ -99,15 +101,15 @@ class Shortage:
                 f" Texts of {', '.join(self.others[:_NAMED])} are the nearest ones, probably of other kinds: good for"
             )
             few += " training, not for reading."
-        return f"{few} Give public texts of these labels{more}."
+        return f"{few} Give public texts that are worded like the private ones, of each label{more}."
 
     @property
     def _shown(self) -> Sequence[tuple[str, float, float]]:
         return self.labels[:_NAMED]
 
 
-def _part(share: float, about: str = "") -> str:
-    return "none" if not share else f"{about}{share:.0%}" if share >= 0.01 else "under 1%"
+def _part(share: float) -> str:
+    return "none" if not share else f"{share:.0%}" if share >= 0.01 else "under 1%"
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,6 +227,11 @@ class Topics:
         return "documents" if self.unit == "document" else "weight of authors"
 
     @property
+    def of_words(self) -> str:
+        """A sentence on the meaning of numbers of words."""
+        return f"Numbers: {self.measure} for which the word counts; few words of a text count."
+
+    @property
     def note(self) -> str:
         """A sentence on the meaning of the numbers."""
         if self.unit == "document":
@@ -315,11 +322,12 @@ class Topics:
     def sentences(self) -> tuple[str, ...]:
         """Return the warnings, then the largest labels and topics, in plain words."""
         said, found = [*self.warnings], self.estimates
+        counted = self.measure + ("" if self.unit == "document" else " (not their number)")
         if self.labels:
-            said.append(_largest("Labels", self.shown, found.by_label, self.measure))
+            said.append(_largest("Labels", self.shown, found.by_label, counted))
         if self.topics:
             named = [" ".join(words[:3]) for words, _ in self.topics]
-            said.append(_largest("Topics", named, found.by_topic, self.measure))
+            said.append(_largest("Topics", named, found.by_topic, counted))
         if self.words is not None:
             said.append(self._of_words(self.words))
         return tuple(said)
@@ -333,7 +341,7 @@ class Topics:
         ]
         if not each:
             return "No word is more frequent than in public text by more than the noise."
-        return f"Words more frequent than in public text: {'; '.join(each[:_NAMED])}."
+        return f"Words more frequent than in public text (few words of a text count): {'; '.join(each[:_NAMED])}."
 
 
 def _largest(what: str, names: Sequence[str], found: Estimated, measure: str) -> str:

@@ -20,7 +20,7 @@ from dptext import _validate
 from dptext.embeddings.distilled import common_words
 from dptext.errors import ConfigError, DataError, MissingExtraError
 from dptext.frozen import Frozen
-from dptext.language.reading import MODEL_IS_PUBLIC, SMOLLM2, load_language_model
+from dptext.language.reading import MODEL_IS_PUBLIC, SMOLLM2, is_there, load_language_model
 from dptext.mechanism import FitProgress, OnProgress, settings
 from dptext.privacy.events import Event, ZcdpEvent
 from dptext.privacy.guarantee import Relation, Unit
@@ -274,6 +274,8 @@ class SummarySpec(CorpusSpec):
         examples = examples_of(records, self.examples, seed)
         if not self.drafts:
             return examples, (), ""
+        if on_progress is not None and is_there(self.model):  # the model is loaded for some seconds
+            on_progress(FitProgress(0, self.drafts * len(self.shown), "public drafts written"))
         try:
             model = load_language_model(self.model).fast()
         except MissingExtraError:

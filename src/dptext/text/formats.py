@@ -4,6 +4,7 @@ import json
 import math
 import os
 import re
+from collections.abc import Container
 from datetime import date, datetime, time
 from decimal import Decimal
 from enum import StrEnum
@@ -70,6 +71,11 @@ def detect_format(path: str | os.PathLike[str]) -> Format:
             f"Rename the file or name its format with --format ({', '.join(Format)})."
         )
     return found
+
+
+def endings(kinds: Container[Format]) -> str:
+    """Return the extensions of these formats, in words."""
+    return ", ".join(extension for extension, kind in _EXTENSIONS.items() if kind in kinds)
 
 
 def file_format(path: Path, named: Format | None) -> Format:

@@ -25,8 +25,10 @@ from dptext.errors import MissingExtraError
 from dptext.language.reading import INSTALL
 from dptext.runs import synthesizing
 from dptext.runs.summarizing import read_summary
+from dptext.runs.synthesized import text_columns
 from dptext.synthesis.prototypes import Prototypes
 from dptext.synthesis.summary import Summary
+from dptext.text.formats import Format
 
 PRIVATE_N: Final = 137
 WEIGHTS: Final = "5" * 64  # sha256
@@ -90,8 +92,8 @@ def test_progress_is_shown_while_steering_writes_after_the_private_corpus_is_sum
     before, _, after = done.stderr.partition("Summing up the private corpus.")
     assert [*progress(before)] == [("fitting", "public drafts written")]
     found = progress(after)
-    assert [*found] == [("writing", "texts")]
-    texts = found["writing", "texts"]
+    assert [*found] == [("writing", "texts and drafts")]
+    texts = found["writing", "texts and drafts"]
     assert len(texts) > 8
     assert texts == sorted(texts)
     assert texts[0][0] == 0
@@ -198,19 +200,69 @@ def test_the_largest_shares_of_labels_are_said_unless_a_mix_is_given(folder: Pat
     labels = ["travel", "money", *(f"label {i}" for i in range(8))]
     ran("summarize", "private.csv", "a.summary", *POOL, "--labels", ",".join(labels), "--about", 130, *FAST)
     summary = read_summary("a.summary")[0]
-    known, shares = summary.report.estimates.by_label, summary.shares
+    shares = summary.shares
     said = ran("write", "a.summary", "o.csv", "--writer", "pool").stdout.splitlines()
     (line,) = (each for each in said if each.startswith("Wanted shares of labels, pulled towards equal by "))
     *parts, last = line.split(": ", 1)[1].removesuffix(".").split(", ")
     assert last == "and 2 more"
     order = np.argsort(-shares, kind="stable").tolist()
     assert parts == [f"{labels[i]} {shares[i]:.0%}" for i in order[:8]]
-    assert "word for word. The noisy numbers read " in " ".join(said[:4])  # what is worst comes first
-    (line,) = (each for each in said if each.startswith("Labels, the 8 largest of 10, in documents "))
-    at, sure = known.largest(8)
-    assert f": {labels[at[0]]} {sure.shown(at[0])}; " in line
+    assert said.index("Each text is a public text of the pool, word for word.") < 4  # what is worst comes first
+    assert "read" not in "".join(each for each in said if "word for word" in each)  # they were chosen by these numbers
     with_mix = ran("write", "a.summary", "p.csv", "--writer", "pool", "--mix", "travel=.5").stdout
     assert "shares of labels" not in with_mix
+
+
+def test_write_begins_with_what_was_written_and_repeats_nothing_of_the_summary(folder: Path) -> None:
+    ran("summarize", "private.csv", "a.summary", *LABELLED, *FAST, "--with", "words,topics", "--set", "topics=4", *TINY)
+    report = read_summary("a.summary")[0].report
+    for n, said in ((1, "1 text"), (9, "9 texts")):
+        lines = ran("write", "a.summary", f"{n}.csv", "--writer", "pool", "--size", n).stdout.splitlines()
+        files = f"{n}.csv, {n}.csv.guarantee.json, {n}.csv.topics.json and {n}.csv.topics.html"
+        assert lines[0] == f"Written: {said} to {files}, by the writer pool. It cost nothing."
+        assert lines[-2] == read_summary("a.summary")[1].guarantees[-1].sentence()
+        assert not {*lines} & {*report.sentences()} - {*report.warnings}
+        assert sum(max(1, -(-len(line) // 80)) for line in lines) <= 24
+
+
+def test_what_was_written_is_listed_whole_with_what_to_do_next(folder: Path) -> None:
+    done = ran("summarize", "private.csv", "a.summary", *LABELLED, *FAST)
+    files = "a.summary, a.summary.guarantee.json, a.summary.topics.json and a.summary.topics.html"
+    assert f"\nWritten: {files}.\n" in done.stdout
+    like = ("--text-field", "letter", "--label-field", "topic")
+    ran("summarize", "private.csv", "b.summary", "--like", "a.summary", *like)
+    *_, written, following = ran("summary", "add", "a.summary", "b.summary", "c.summary").stdout.splitlines()
+    assert written == f"Written: {files.replace('a.', 'c.')}. It cost nothing more."
+    assert following == "Next: dptext summary show c.summary; dptext write c.summary c.written.csv."
+    assert ran("summary", "show", "c.summary").stdout.splitlines()[-1] == "Next: dptext write c.summary c.written.csv."
+
+
+def test_a_file_that_is_no_summary_is_said_to_be_none_whatever_lies_beside_it(folder: Path) -> None:
+    done = CliRunner().invoke(app, ["summary", "show", "private.csv"])
+    assert isinstance(done.exception, dp.errors.DataError)
+    assert str(done.exception).startswith("private.csv: This is not a summary that dptext wrote. Name a file that ")
+
+
+@pytest.mark.parametrize("name", ["o.foo", "o.xlsx", "o.json", "o.txt", "o.parquet.gz"])
+def test_an_ending_that_cannot_hold_the_corpus_is_refused_with_those_that_can(name: str) -> None:
+    ends = r"to end in one of \.jsonl, \.ndjson, \.csv, \.tsv, \.parquet \(each but \.parquet also with \.gz\)"
+    with pytest.raises(dp.errors.ConfigError, match=ends):
+        text_columns(Path(name), None, ("a", "b"))
+    assert text_columns(Path("o.txt"), None, ())[0] is Format.TEXT  # without labels
+
+
+@pytest.mark.parametrize("end", ["csv", "jsonl", "tsv"])
+@pytest.mark.parametrize("command", ["summarize", "synthesize"])
+def test_a_pool_of_another_column_is_refused_with_its_own_option(command: str, end: str, folder: Path) -> None:
+    between = "\t" if end == "tsv" else ","
+    bare = '{"letter": "so it is", "topic": "money"}\n' if end == "jsonl" else f"letter{between}topic\nso it is,money\n"
+    Path(f"pool.{end}").write_text(bare, "utf-8")
+    text = Path("private.csv").read_text("utf-8").replace("letter,topic", "body,topic", 1)
+    Path("private.csv").write_text(text, "utf-8")
+    target = "o.summary" if command == "summarize" else "o.csv"
+    fields = ("--text-field", "body", "--label-field", "topic", "--labels", "travel,money")
+    done = CliRunner().invoke(app, [command, "private.csv", target, "--public", f"pool.{end}", *fields])
+    assert "name it with --public-text-field on the command line" in str(done.exception)
 
 
 def test_the_certificate_names_the_weights_of_the_model_that_wrote(folder: Path) -> None:

@@ -32,8 +32,9 @@ def test_everything_is_shown_with_intervals_within_one_screen(n_labels: int, n_t
     at = lines.index("Words more frequent than in public text:")
     end = lines.index("Topics, largest first:") if n_topics else len(lines)
     last = max(1, n_labels) - 1  # the largest label comes first
-    assert f"word0 {90 + last} ({70 + last} to {110 + last}), word1 {90 + last} (" in lines[at + 1]
-    left = 90 - sum(line.startswith("  label") for line in lines[at + 1 : end])
+    assert lines[at + 1] == "Numbers: documents for which the word counts; few words of a text count."
+    assert f"word0 {90 + last} ({70 + last} to {110 + last}), word1 {90 + last} (" in lines[at + 2]
+    left = 90 - sum(line.startswith("  label") for line in lines[at + 2 : end])
     assert (lines[end - 1] == f"  and {left} more labels: see --json, or the page") == (n_labels == 90)
     assert (lines[-1].endswith("more topics: see --json, or the page")) == (n_topics == 64)
 
@@ -41,7 +42,7 @@ def test_everything_is_shown_with_intervals_within_one_screen(n_labels: int, n_t
 def test_few_labels_have_two_lines_of_words_and_a_label_without_words_says_so() -> None:
     lines = _lines(report(2, 12, 0), _HEIGHT)
     at = lines.index("Words more frequent than in public text:")
-    assert [line.startswith("  label") for line in lines[at + 1 :]] == [True, False, True, False]
+    assert [line.startswith("  label") for line in lines[at + 2 :]] == [True, False, True, False]
     assert not any(line.endswith(",") for line in lines)
     assert _lines(report(2, 0, 0), _HEIGHT)[-1] == "  none beyond the noise: label 1, label 0"
 

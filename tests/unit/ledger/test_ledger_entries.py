@@ -318,6 +318,21 @@ def test_where_no_epsilon_holds_the_refusal_says_so() -> None:
         require_within(account, [[PureEvent(0.5)]], [GaussianEvent(1.0)])
     assert (caught.value.asked, caught.value.left, caught.value.gap) == (math.inf, 1.5, math.inf)
     assert "asked epsilon = infinity" in str(caught.value)
+    line = "`dptext budget open NAME --epsilon E --delta D --unit document --relation replace_one [--ledger FILE]`"
+    assert f"this account has delta 0 and such noise needs one above 0: {line}." in str(caught.value)
+    some = Account("reviews", "reviews", limit(2.0, 1e-6), by_subject=False, opened=TIME)
+    with pytest.raises(BudgetExceededError, match=r"a larger delta may pay\. At"):
+        require_within(some, [[]], [ApproximateEvent(0.5, 1e-5)])
+
+
+def test_a_charge_of_another_meaning_is_refused_with_the_line_that_opens_its_account() -> None:
+    account = Account("reviews", "reviews", limit(2.0), by_subject=False, opened=TIME)
+    asked = replace(request(1.0), unit=Unit.AUTHOR, relation=Relation.ADD_OR_REMOVE_ONE)
+    with pytest.raises(IncomparableError, match="--unit author --relation add_or_remove_one") as caught:
+        account.require_same_meaning(asked)
+    assert "or open one: `dptext budget open NAME --epsilon E --delta D --unit author" in str(caught.value)
+    with pytest.raises(IncomparableError, match=r"or open one\.$"):  # no account is per token
+        account.require_same_meaning(replace(asked, unit=Unit.TOKEN))
 
 
 def test_what_was_spent_does_not_depend_on_the_order_of_the_books() -> None:

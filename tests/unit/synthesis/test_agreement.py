@@ -105,6 +105,17 @@ def test_intervals_hold_the_numbers_without_noise_and_the_whole_gains_nothing_by
     assert abs(np.mean(off)) < 4 * np.std(off) / np.sqrt(len(off))
 
 
+def test_no_interval_says_that_there_is_surely_nothing() -> None:
+    """A number far below 0 had the interval 0 to 0, as its own upper end is below 0."""
+    numbers = np.array([[-60.0], [-12.0], [-0.5], [0.0], [30.0]])
+    found = Topics.of([*"abcde"], numbers, 10.0, (), "document", None).estimates
+    half = found.by_label.width * 10.0
+    assert found.by_label.low.tolist() == pytest.approx([0, 0, 0, 0, 30 - half])
+    assert found.by_label.high.tolist() == pytest.approx([half, half, half, half, 30 + half])
+    assert found.by_label.shown(0) == "0 (0 to 20)"
+    assert found.whole.shown(0) == f"0 (0 to {half * 5**0.5:.0f})"
+
+
 @pytest.mark.parametrize(("labels", "topics"), [(4, 64), (40, 1)])
 def test_intervals_of_the_largest_hold_in_95_of_those_shown(labels: int, topics: int) -> None:
     """Intervals of 95% held in 80% of the 8 largest of 64 topics, and in 87% of the 8 largest of 40 labels."""

@@ -277,4 +277,5 @@ def test_names_of_labels_are_shown_with_them() -> None:
 def test_a_shortage_names_the_label_that_lacks_most_even_if_estimates_say_that_none_lacks() -> None:
     told = shortage(("a", "b"), np.array([300.0, 300.0]), np.array([400.0, 400.0]), np.array([200, 200]), 700)
     assert told is not None
-    assert "a: 50% wanted, the pool has about 50%." in told.sentence
+    assert "labels: a: 50% wanted, 50% of the pool is read as a by the noisy numbers." in told.sentence
+    assert told.sentence.endswith("worded like the private ones, of each label, or set size for more.")
