@@ -23,11 +23,12 @@ from dptext.cli.app import app
 from dptext.cli.terminal import counted
 from dptext.errors import MissingExtraError
 from dptext.language.reading import INSTALL
+from dptext.mechanism import FitProgress
 from dptext.runs import synthesizing
 from dptext.runs.summarizing import read_summary
 from dptext.runs.synthesized import text_columns
 from dptext.synthesis.prototypes import Prototypes
-from dptext.synthesis.summary import Summary
+from dptext.synthesis.summary import Summary, SummarySpec
 from dptext.text.formats import Format
 
 PRIVATE_N: Final = 137
@@ -88,7 +89,7 @@ def test_progress_is_shown_while_drafts_are_written_and_public_texts_are_read(fo
 def test_progress_is_shown_while_steering_writes_after_the_private_corpus_is_summed_up(folder: Path) -> None:
     steering = ("--set", "size=10", "--set", "matches=1", "--set", "options=40", "--set", "temperature=2.0")
     done = ran("synthesize", "private.csv", "out.csv", "-m", "steering", *LABELLED, "--set", "encoder=glove", *TINY,
-               *steering)  # fmt: skip
+               *steering, "--epsilon", 8)  # fmt: skip
     before, _, after = done.stderr.partition("Summing up the private corpus.")
     assert [*progress(before)] == [("fitting", "public drafts written")]
     found = progress(after)
@@ -110,6 +111,22 @@ def test_a_synthesis_without_a_callback_is_fitted_without_progress(
     done = ran("synthesize", "private.csv", "out.csv", *LABELLED, *FAST)
     assert not progress(done.stderr)
     assert Path("out.csv").is_file()
+
+
+def test_drafts_are_announced_before_the_model_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[object] = []
+
+    def load(name: str) -> None:
+        told.append(name)
+        raise MissingExtraError("no weights")
+
+    monkeypatch.setattr("dptext.synthesis.summary.load_language_model", load)
+    spec = SummarySpec(labels=("a", "b"), points=False, marks=2, drafts=6, encoder="glove")
+    for there, first in ((True, [FitProgress(0, 12, "public drafts written"), "smollm2"]), (False, ["smollm2"])):
+        told.clear()
+        monkeypatch.setattr("dptext.synthesis.summary.is_there", lambda _, there=there: there)
+        spec.fit(public=dp.sample_records(20), on_progress=told.append)
+        assert told == first
 
 
 def absent(name: str) -> None:

@@ -174,7 +174,8 @@ def test_a_label_that_the_pool_lacks_is_named(few: int) -> None:
     assert told is not None
     assert (told.others, told.labels[0][0]) == (("c",), "c")
     assert told.sentence.startswith(
-        f"The pool has too few texts of some labels: c: 20% wanted, the pool has {'none' if few == 0 else 'under 1%'}"
+        f"The pool seems to have too few texts of some labels: c: 20% wanted, {'none' if few == 0 else 'under 1%'} of "
+        "the pool is read as c by the noisy numbers; a: 40% wanted, 23% of the pool is read as a."
     )
     assert "Texts of c are the nearest ones, probably of other kinds" in told.sentence
 

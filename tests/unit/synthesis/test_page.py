@@ -37,7 +37,7 @@ def test_a_cell_has_the_number_of_its_label_and_topic_with_its_interval() -> Non
     assert heads(cells, "row") == ["pain, and, more", "trip, and, more", "pay, and, more"]  # largest first
     rows = [[td.text for td in row.iter("td")] for row in cells.iter("tr")]
     assert rows == [[], ["498", "9"], ["0", "296"], ["8", "22"]]
-    shown = ["480 to 520", "0 to 27", "0 to 16", "281 to 320", "0 to 30", "0 to 40"]
+    shown = ["480 to 520", "0 to 27", "0 to 20", "281 to 320", "0 to 30", "0 to 40"]
     assert [small.text for small in cells.iter("small")] == shown
 
 

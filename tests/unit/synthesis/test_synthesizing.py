@@ -471,7 +471,7 @@ def test_a_report_by_author_does_not_call_its_weights_authors() -> None:
     found = dp.synthesize(RECORDS, POOL, **{**TOPICS, **labelled})  # type: ignore[arg-type]
     weight, authors = sum(map(sum, found.report.counts)), len({record.author for record in RECORDS})
     assert weight > authors + 4 * found.report.margin
-    assert found.sentences[0].startswith("Labels, in weight of authors, with 95% intervals: ")
+    assert found.sentences[0].startswith("Labels, in weight of authors (not their number), with 95% intervals: ")
     assert "not how many there are" in str(found.report.to_dict()["note"])
     page = topics_page(found.report, [])
     assert "not how many there are" in page
