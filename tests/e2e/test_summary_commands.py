@@ -426,7 +426,8 @@ def test_a_summary_of_many_labels_and_topics_says_how_many_more_there_are(folder
     del said[-2:]
     at = said.index("Topics, largest first:")
     words = said.index("Words more frequent than in public text:")
-    for part, n, what in ((said[:words], 44, "labels"), (said[words:at], 44, "labels"), (said[at:], 30, "topics")):
+    assert said[at - 1].startswith("  none beyond the noise: ")
+    for part, n, what in ((said[:words], 44, "labels"), (said[at:], 30, "topics")):
         shown = sum(line.startswith("  ") and "more" not in line for line in part)
         assert shown >= 8
         assert part[-1] == f"  and {n - shown} more {what}: see --json, or the page"

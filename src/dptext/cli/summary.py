@@ -51,7 +51,7 @@ def _lines(report: Topics, room: int) -> list[str]:
     telling = [i for i in order if words is not None and words.words[i]]
     mute = [names[i] for i in order if words is not None and i not in telling]
     tables = {"labels": len(report.labels), "words": len(telling), "topics": len(topics)}
-    room -= _HEAD + 2 * (words is not None) + bool(mute) + bool(topics)
+    room -= _HEAD + (words is not None) + bool(telling) + bool(mute) + bool(topics)
     kept = _divided({name: n for name, n in tables.items() if n}, room)
     chosen = bool(telling) or any(kept.get(name, 0) < tables[name] for name in ("labels", "topics"))
     sure = "; those of words and of cut lists in 95% of those shown" if chosen else ""
@@ -59,7 +59,7 @@ def _lines(report: Topics, room: int) -> list[str]:
     if report.labels:
         lines += _table("labels", names, known.by_label, kept["labels"])
     if words is not None:
-        lines += ["Words more frequent than in public text:", *_wrapped(report.of_words)]
+        lines += ["Words more frequent than in public text:", *([report.of_words] if telling else [])]
         deep = 2 if len(names) + 2 * len(telling) + len(topics) <= room else 1
         said = [line for i in telling for line in _words(names[i], words, i, max(map(len, names)))[:deep]]
         most = len(said) if deep > 1 or len(said) <= kept.get("words", 0) else kept["words"] - 1
