@@ -3,11 +3,16 @@
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 import dptext as dp
+from dptext.cli.app import app
 from dptext.cli.paying import Paying
 from dptext.errors import ConfigError
+from dptext.ledger.requests import Request
 from dptext.ledger.subjects import SubjectKey, create_subject_key
+from dptext.privacy.events import PureEvent
+from dptext.runs.certificate import stream_mark
 from dptext.runs.payment import Payment
 from dptext.text.records import Fields
 
@@ -38,3 +43,15 @@ def test_everyone_is_charged_only_where_that_is_said(books: str) -> None:
     named = paid(subject_field="name", charge_key="k")
     assert (named.key, named.everyone) == ("k", False)
     assert named.due(spec, fields=Fields(subject="name"), **how).account.by_subject
+
+
+def test_the_log_shows_enough_of_a_release_to_tell_it_from_others(books: str) -> None:
+    ledger = dp.Ledger.at(books)
+    ledger.open_account("all", LIMIT, dataset="all")
+    for key, release in (("one", "ab" * 32), ("two", stream_mark("cd" * 32)), ("three", "")):
+        ledger.charge("all", Request((PureEvent(1.0),), LIMIT.unit), key=key)
+        if release:
+            ledger.settle("all", key, release)
+    done = CliRunner().invoke(app, ["budget", "log", "all", "--ledger", books])
+    shown = [line.rstrip().rpartition("   ")[2] for line in done.stdout.splitlines() if "everyone" in line]
+    assert shown == ["abababab", "stream cdcdcdcd", "not yet"]

@@ -10,13 +10,17 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import dptext as dp
+from dptext.batch.engines import DatasetPlan
+from dptext.batch.runs import rehearse_dataset
 from dptext.cli.app import app
 from dptext.cli.paying import PAID
 from dptext.errors import BudgetExceededError, ConfigError, PrivacyError
 from dptext.ledger.requests import Request
 from dptext.ledger.subjects import create_subject_key
 from dptext.privacy.events import ZcdpEvent
+from dptext.runs.plan import Plan
 from dptext.synthesis.summary import SummarySpec
+from dptext.text.records import Fields
 
 DELTA: Final = 1e-5
 LIMIT: Final = dp.Guarantee(2.0, DELTA, dp.Unit.DOCUMENT, dp.Relation.ADD_OR_REMOVE_ONE)
@@ -81,3 +85,30 @@ def test_a_rehearsal_misses_a_file_that_is_not_there(run: tuple[str, ...], absen
     assert isinstance(done.exception, ConfigError)
     assert absent in str(done.exception)
     assert ("No such file" in str(done.exception)) == ("*" not in absent)
+
+
+def test_a_rehearsal_of_many_files_that_cannot_be_paid_is_refused_as_the_run(books: dp.Ledger) -> None:
+    books.open_account("labels", dp.Guarantee(2.0, 0.0, dp.Unit.DOCUMENT, dp.Relation.REPLACE_ONE))
+    Path("parts").mkdir()
+    Path("private.jsonl").rename("parts/one.jsonl")
+    public = [each for each in dp.sample_records(60) if each.label in ("travel", "money")]
+    fitted = {n: dp.LabelOnly(epsilon=n, labels=("travel", "money")).fit(public=public) for n in (1.0, 3.0)}
+    for n, each in fitted.items():
+        dp.save_model(each, f"model {n:g}")
+    paid = ("--label-field", "label", "--ledger", "books.db", "--account", "labels", "--dry-run")
+
+    def tried(epsilon: int, *more: str) -> Result:
+        return CliRunner().invoke(app, ["privatize", "parts", "out", "--model", f"model {epsilon}", *paid, *more])
+
+    done = tried(1)
+    assert done.exit_code == 0, (done.stderr, done.exception)
+    assert done.stdout.splitlines()[-1] == (
+        "Cost: epsilon 1 alone, added to what was spent. Account 'labels': spent 0 of 2, left 2."
+    )
+    assert isinstance(tried(3).exception, BudgetExceededError)
+    how = {"dataset": DatasetPlan(), "seed": None, "payment": dp.Payment(books, "labels", "mine")}
+    *_, due, _ = rehearse_dataset("parts", "out", fitted[1], plan=Plan(Fields(label="label")), **how)
+    assert due is not None
+    due.charge("mine", None)
+    assert tried(1, "--charge-key", "mine").stdout.splitlines()[-1] == PAID
+    assert len([*books.log("labels")]) == 1
