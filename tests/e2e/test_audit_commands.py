@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from commands import dptext
+from dptext.cli.audit.trials import Claimed
 from vectors import WORDS
 
 CANARY = "zqxcanaryxv"
@@ -111,10 +112,9 @@ def test_bad_usage_ends_with_2_and_one_line(arguments: tuple[str, ...], wanted: 
     assert "Traceback" not in done.stderr
 
 
-def test_epsilon_is_that_of_the_mechanism() -> None:
-    words = ("--mechanism", "word_metric", "--set", "vectors=glove", "--set", "n_words=300", "--epsilon", "7")
-    done = dptext("audit", "distinguish", *words, *QUICK, "--json")
-    assert json.loads(done.stdout)["claim"]["epsilon"] == 7
+def test_epsilon_is_that_of_the_mechanism(vectors: Path) -> None:
+    given = Claimed(mechanism="word_metric", assignments=[f"vectors={vectors}", "n_words=300"], epsilon=7.0)
+    assert given.on_trial()[1].epsilon == 7
 
 
 def test_no_neighbours_are_refused_without_their_text(words: tuple[str, ...]) -> None:

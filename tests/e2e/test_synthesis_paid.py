@@ -54,7 +54,6 @@ def charges(folder: Path) -> list[bool]:
         ("private.jsonl", "o.json", ("--set", "relation=replace_one"), "Choose an account of the same meaning"),
         ("copy.jsonl", "o.json", (), "public pool other than the private corpus"),
         ("file://HERE/pool.jsonl", "o.json", (), "public pool other than the private corpus"),
-        ("shuffled.csv", "o.json", (), "The texts of both are the same"),
         ("private.jsonl", "o.json", ("--resume",), "no unfinished run"),
     ],
 )  # fmt: skip
@@ -62,8 +61,6 @@ def test_what_is_refused_costs_nothing_and_leaves_nothing(
     source: str, target: str, more: tuple[str, ...], said: str, folder: Path
 ) -> None:
     (folder / "copy.jsonl").write_bytes((folder / "pool.jsonl").read_bytes())
-    texts = [record.text for record in sample_records(60, seed=2)]
-    (folder / "shuffled.csv").write_text("text\n" + "".join(f'"{text}"\n' for text in reversed(texts)))
     before = sorted(path.name for path in folder.iterdir())
     done = dptext("synthesize", source.replace("HERE", str(folder)), target, *PAID, *more, cwd=folder)
     assert done.returncode in (2, 4), done.stdout

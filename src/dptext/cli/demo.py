@@ -162,8 +162,8 @@ def lines(found: DemoFindings) -> list[str]:
         *(f"  {label:8}{textwrap.shorten(shown[label], _WIDTH - 12)}" for label in SAMPLE_LABELS if label in shown),
         "",
         *_filled(
-            f"Its certificate says: {guarantee.sentence()} It rests on {len(guarantee.assumptions)} assumptions, such "
-            f"as: {guarantee.assumptions[0]}."
+            f"Its certificate says: {guarantee.sentence()} It rests on {len(guarantee.assumptions)} assumptions, which "
+            "it lists."
         ),
         "",
         f"A classifier is right on this share of {found.sizes.test:,} other texts, where it learned from",

@@ -98,10 +98,10 @@ def write(
     for path in paths_of(target):
         refuse_inputs(path, inputs)
         Target(path, force, inputs, private=False).check()
+    shares, public = _mix(mix), pool.records(text_field)
     read = summarizing.read_summary(summary)
     text_columns(target, None, read.summary.spec.labels, fields)
     settings: dict[str, Any] = merged(set_values(assignments, "writer"), {"size": size} if size else {})
-    shares, public = _mix(mix), pool.records(text_field)
     with counted("writing", DRAFTED) as tell:
         made = summarizing.write(
             read, writer=writer, mix=shares, public=public, text=text_field, label=label_field, seed=seed,

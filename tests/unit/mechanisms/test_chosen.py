@@ -55,7 +55,7 @@ def test_a_fit_says_how_far_it_is_and_how_long_it_takes(capsys: pytest.CaptureFi
         for unit, total in (("texts", 200), ("words", 60))
         for n in range(1, 21)
     ]
-    assert [line.endswith(" s more") for line in lines] == [n < 20 for _ in range(2) for n in range(1, 21)]
+    assert [line.endswith(" s more") for line in lines] == [1 < n < 20 for _ in range(2) for n in range(1, 21)]
 
 
 class Reader:

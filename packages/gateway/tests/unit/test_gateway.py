@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -655,7 +656,11 @@ def test_what_was_cancelled_is_not_shown(fresh: Served, monkeypatch: pytest.Monk
     assert fresh.ended(name)["state"] == "cancelled"
     assert fresh.charges()[0].release is None
 
-    def blinks(source: Path, *given: object, **more: object) -> None:
+    privatize_file, first = worker.privatize_file, iter([True])
+
+    def blinks(source: Path, *given: Any, **more: Any) -> object:
+        if not next(first, False):
+            return privatize_file(source, *given, **more)
         fresh.client.delete(f"/v1/jobs/{source.parent.name.split('-')[1]}", headers=fresh.headers())
         raise LedgerError("The database went away.")
 

