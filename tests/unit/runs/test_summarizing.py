@@ -181,6 +181,7 @@ def test_a_model_writes_the_same_from_a_summary_without_its_pool(monkeypatch: py
     pytest.importorskip("numba")
     for module in tiny_language.LOADING:
         monkeypatch.setattr(f"{module}.load_language_model", lambda _: tiny_language.model())
+    monkeypatch.setattr("dptext.runs.summarizing.is_there", lambda _: True)
     monkeypatch.setattr("dptext.synthesis.writer.is_readable", bool)
     given = {
         "label": "label", "labels": ("health", "travel"), "also": ["words"], "without": ["points"], "vocabulary": 30,
