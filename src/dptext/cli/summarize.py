@@ -10,7 +10,8 @@ from typer import Argument
 
 from dptext.cli import options
 from dptext.cli.chosen import merged, set_values
-from dptext.cli.corpus_runs import CorpusReading, Ending, Promised, listed, release
+from dptext.cli.corpus_options import CorpusReading, Ending, Promised, listed
+from dptext.cli.corpus_runs import release
 from dptext.cli.grouped import leaves, promises
 from dptext.cli.many import Who
 from dptext.cli.paying import Paying

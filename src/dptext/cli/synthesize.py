@@ -9,7 +9,8 @@ from typer import Argument
 
 from dptext.cli import options
 from dptext.cli.chosen import merged, set_values
-from dptext.cli.corpus_runs import CorpusReading, Ending, Promised, release
+from dptext.cli.corpus_options import CorpusReading, Ending, Promised
+from dptext.cli.corpus_runs import release
 from dptext.cli.grouped import promises
 from dptext.cli.many import Who
 from dptext.cli.paying import Paying

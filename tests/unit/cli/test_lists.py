@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dptext.cli.corpus_runs import listed
+from dptext.cli.corpus_options import listed
 from dptext.errors import ConfigError
 from dptext.runs.specs import read_toml
 

@@ -1,0 +1,106 @@
+"""Options of the commands that measure a corpus: what is promised, how the corpus is read, and how the run ends."""
+
+from __future__ import annotations
+
+from codecs import BOM_UTF8
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from dptext.cli import options
+from dptext.cli.grouped import promises, runs
+from dptext.cli.many import Who
+from dptext.errors import ConfigError
+from dptext.types import Json
+
+
+@dataclass(frozen=True, slots=True)
+class Promised:
+    """The settings of a guarantee for a corpus, and its labels, by options of their own."""
+
+    epsilon: Annotated[
+        float | None, promises("--epsilon", help="Epsilon of everything that leaves, together. Default: 1.")
+    ] = None
+    delta: Annotated[float | None, promises("--delta", help="Delta beside epsilon. Default: 1e-5.")] = None
+    unit: Annotated[str | None, promises("--unit", help="Who is protected: document (default) or author.")] = None
+    relation: Annotated[
+        str | None, promises("--relation", help="Of neighbouring corpora: add_or_remove_one (default) or replace_one.")
+    ] = None
+    about: Annotated[
+        int | None,
+        promises("--about", metavar="N", help="About how many documents or authors there are. It is public."),
+    ] = None
+    labels: Annotated[
+        str | None,
+        promises("--labels", metavar="A,B,...", help="The public set of labels. @FILE has one in each line."),
+    ] = None
+    names: Annotated[
+        str | None,
+        promises("--names", metavar="A,B,...", help="Meanings of the labels in words, in their order, or @FILE."),
+    ] = None
+
+    def settings(self) -> dict[str, Json]:
+        """Return the settings that are given. ConfigError: a file of labels or names cannot be read."""
+        alone: dict[str, Json] = {
+            name: getattr(self, name) for name in ("epsilon", "delta", "unit", "relation", "about")
+        }
+        lists: dict[str, Json] = {
+            name: [*listed(text, f"--{name}")]
+            for name, text in (("labels", self.labels), ("names", self.names))
+            if text is not None
+        }
+        return {**{name: value for name, value in alone.items() if value is not None}, **lists}
+
+
+def listed(text: str, option: str) -> list[str]:
+    """Return the members of a list A,B,... or of the lines of @FILE. ConfigError: a member is empty, or not in UTF-8.
+
+    A mark of UTF-8 at the beginning of the file, and empty lines at its end, are passed over.
+    """
+    found = _lines_of(text[1:], option) if text.startswith("@") else [member.strip() for member in text.split(",")]
+    if not all(found):
+        where = f" in line {found.index('') + 1} of {text[1:]}" if text.startswith("@") and found else ""
+        raise ConfigError(
+            f"Expected {option} to be names with commas between them, or @FILE, found an empty name{where}."
+        )
+    return found
+
+
+def _lines_of(name: str, option: str) -> list[str]:
+    """Return the lines of a file without spaces around them. ConfigError: it has no line, or one is not in UTF-8."""
+    from dptext.text.inputs import read_whole
+
+    found = []
+    for number, line in enumerate(read_whole(Path(name)).removeprefix(BOM_UTF8).rstrip().splitlines(), 1):
+        try:
+            found.append(line.decode().strip())
+        except UnicodeDecodeError:
+            raise ConfigError(
+                f"Expected {option} @{name} to be in UTF-8, found other bytes in line {number}: save it as UTF-8."
+            ) from None
+    if not found:
+        raise ConfigError(f"Expected {option} @{name} to have a name in each line, found none.")
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class CorpusReading:
+    """The options for reading a private corpus and its pool."""
+
+    layout: options.Layout
+    label_field: str | None
+    author_field: str | None
+    who: Who
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """The options for how a run goes on and what it prints."""
+
+    seed: options.VoidingSeedOption = None
+    force: options.ForceOption = False
+    resume: options.ResumeOption = False
+    dry_run: Annotated[
+        bool, runs("--dry-run", help="Say what a run would guarantee and cost. Nothing is read, drawn or charged.")
+    ] = False
+    as_json: options.JsonOption = False
