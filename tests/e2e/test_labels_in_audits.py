@@ -8,6 +8,7 @@ from typer.testing import CliRunner
 
 from dptext.cli.app import app
 from dptext.text.samples import SAMPLE_LABELS, sample_records
+from hashed_words import HashedWords
 
 LABELS = {label: i for i, label in enumerate(SAMPLE_LABELS)}
 MECHANISM = ["--mechanism", "label_only", "--set", "epsilon=6", "--set", "embedder=tfidf"]
@@ -31,8 +32,6 @@ def write(path: Path, spelling: str, seed: int) -> Path:
 def test_another_spelling_of_the_labels_changes_no_number(
     command: str, other: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from test_trait_command import HashedWords
-
     from dptext.cli.audit import inference
 
     monkeypatch.setattr(inference, "load_encoder", HashedWords)

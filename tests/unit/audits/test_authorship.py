@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import math
 from collections.abc import Callable, Sequence
@@ -38,6 +37,7 @@ from dptext.privacy.guarantee import Basis, Guarantee, Relation, Trust, Unit
 from dptext.sampling.discrete import uniform_below
 from dptext.sampling.randomness import Randomness, seeded
 from dptext.text.records import Record, Release
+from hashed_words import HashedWords
 
 CANARY = "zq9canaryxv"
 AUTHORS = 6
@@ -78,19 +78,6 @@ def texts_of(author: int, count: int, seed: int = 0) -> list[str]:
 def records(count: int = 40, authors: int = AUTHORS) -> list[Record]:
     found = [(f"{CANARY}{author}", text) for author in range(authors) for text in texts_of(author, count)]
     return [Record(str(i), text, author=author) for i, (author, text) in enumerate(found)]
-
-
-class HashedWords:
-    """An embedder that knows words, and no style."""
-
-    name, dim = "hashed words", 64
-
-    def embed(self, texts: Sequence[str]) -> np.ndarray:
-        found = np.zeros((len(texts), self.dim))
-        for row, text in zip(found, texts, strict=True):
-            for word in text.split():
-                row[hashlib.sha256(word.encode()).digest()[0] % self.dim] += 1
-        return found
 
 
 TEXT, VECTORS = Traits(), Traits(releases_text=False, releases_vectors=True)
