@@ -118,9 +118,8 @@ class LlamaContexts:
 
     def read_prompts(self, prompts: Sequence[Sequence[int]]) -> None:
         """Read the prompts. Their common beginning is read once, as its keys and values are the same in each."""
-        columns = enumerate(zip(*prompts, strict=False))
-        shared = next((i for i, column in columns if len(set(column)) > 1), min(map(len, prompts)) - 1)
-        shared = min(shared, min(map(len, prompts)) - 1)
+        columns, shortest = enumerate(zip(*prompts, strict=False)), min(map(len, prompts))
+        shared = min(next((i for i, column in columns if len(set(column)) > 1), shortest), shortest - 1)
         if shared > 0 and len(prompts) > 1:
             self._read([0] * shared, list(range(shared)), prompts[0][:shared])
             for known in (*self._keys, *self._values):
@@ -134,7 +133,9 @@ class LlamaContexts:
         return log_probabilities(self.logits if texts is None else self.logits[texts])
 
     def append(self, tokens: Integers, texts: Integers | None = None) -> None:
-        """Read one more token `(n,)` of each text, or of those whose rows are `texts`."""
+        """Read one more token `(n,)` of each text, or of those whose rows are `texts`. ConfigError: no room is left."""
+        if (self._lengths if texts is None else self._lengths[texts]).max(initial=0) >= self._keys[0].shape[1]:
+            raise ConfigError("Expected room for one more token: make the contexts with more.")
         parts: list[list[int]] = [[] for _ in self._lengths]
         for row, token in zip(range(len(parts)) if texts is None else texts, tokens.tolist(), strict=True):
             parts[row].append(token)

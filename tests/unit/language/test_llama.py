@@ -142,6 +142,16 @@ def test_what_cannot_be_read_is_refused(llama: Llama) -> None:
     assert "CONFIG" not in repr(llama.contexts([[1]], more=0))
 
 
+def test_a_token_without_room_is_refused_before_anything_is_read(llama: Llama) -> None:
+    contexts = llama.contexts([[1], [1, 2, 3]], more=1)
+    contexts.append(np.array([4, 4]))
+    before = contexts.logits.copy()
+    with pytest.raises(ConfigError, match="room for one more token"):
+        contexts.append(np.array([5, 5]))
+    assert np.array_equal(contexts.logits, before)
+    contexts.append(np.array([5]), np.array([0]))  # the shorter text has room
+
+
 def saved(folder: Path, theirs, **changed: object) -> Path:
     folder.mkdir()
     save_file({name: values.clone() for name, values in theirs.state_dict().items()}, folder / "model.safetensors")
