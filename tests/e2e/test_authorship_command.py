@@ -1,8 +1,6 @@
 """`dptext audit authorship`: from a file to a table, exit codes, and no text or author in anything that is printed."""
 
-import hashlib
 import json
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -11,23 +9,11 @@ from typer.testing import CliRunner
 
 from dptext.cli.app import app, exit_code
 from dptext.errors import DPTextError
+from hashed_words import HashedWords
 from vectors import WORDS
 
 CANARY = "zqxcanaryxv"
 AUTHORS = 6
-
-
-class HashedWords:
-    """Stands in for the sentence encoder, which takes seconds to load."""
-
-    name, dim = "hashed words", 64
-
-    def embed(self, texts: Sequence[str], *, on_progress=None) -> np.ndarray:
-        found = np.zeros((len(texts), self.dim))
-        for row, text in zip(found, texts, strict=True):
-            for word in text.split():
-                row[hashlib.sha256(word.encode()).digest()[0] % self.dim] += 1
-        return found
 
 
 @pytest.fixture(autouse=True)

@@ -321,7 +321,7 @@ def batches(records: list[Any]) -> Iterator[Batch]:
 
 
 def in_windows(spec: Prototypes, pool: list[Any], encoder: Windows) -> FittedPrototypes:
-    """As `Prototypes.fit`, but for what reads."""
+    """Return prototypes that are fitted to the pool, with an encoder that reads texts in windows."""
     texts = pool_texts(pool)
     measures = spec.summary
     scale = measures.noise().scale / measures.layout(dim=1, width=0).blocks[0].part

@@ -327,7 +327,7 @@ def test_poisson_sampling():
 
 
 def test_a_step_takes_a_poisson_sample_that_is_new_each_time(model, monkeypatch):
-    """As seen by the gradients. Equal batches, or the same ones again, have another privacy than was accounted for."""
+    """The gradients show which rows are in a batch. Batches of one size, or repeated ones, have another privacy."""
     n, rate, steps, seen = 200, 0.1, 250, []
     digits = np.arange(n)
     targets = np.stack([4 + digits // 16, 4 + digits % 16, *[np.full(n, 4)] * 4], axis=1)  # they name their row

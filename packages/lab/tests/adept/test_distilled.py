@@ -106,7 +106,7 @@ def test_a_text_is_read_as_if_alone_and_as_far_as_max_tokens() -> None:
 @pytest.mark.parametrize("encoder", ["sentence", "distilled", "lstm"])
 @pytest.mark.parametrize("noise", ["codebook", "privunit"])
 def test_only_the_sentence_encoder_reads_past_max_tokens(encoder: str, noise: str, teacher: Teacher) -> None:
-    """As the settings say (`Adept`, max_tokens)."""
+    """Words after the first `max_tokens` change the latent of the sentence encoder alone."""
     spec = replace(SMALL, encoder=encoder, noise=noise, max_tokens=8)
     model = spec.fit(public=RECORDS, seed=0).model
     first = " ".join(words_of(TEXTS[0], 8))

@@ -154,7 +154,7 @@ def test_only_guarantees_that_count_are_worth_something(folder) -> None:
 
 
 def test_a_table_whose_label_only_has_one_name_gives_the_same_answer(folder) -> None:
-    """As the table of the package has it: epsilons of one name must not be put together."""
+    """The table of the package has one name for all epsilons of `label_only`: they are not put together."""
     release(folder, 0.9, 0.5)
     release(folder, 0.9, 0.9, 20.0)
     folder.write()
