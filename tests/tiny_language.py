@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 #: Modules of the library that load a model.
-LOADING = tuple(f"dptext.synthesis.{name}" for name in ("steering", "summary", "word_shifts"))
+LOADING = tuple(f"dptext.synthesis.{name}" for name in ("steering", "summary", "from_model"))
 #: As transformers writes it. The sizes fit the tiles of every processor.
 CONFIG: dict[str, Any] = {
     "model_type": "llama", "hidden_act": "silu", "vocab_size": 96, "hidden_size": 96, "intermediate_size": 144,
@@ -87,5 +87,5 @@ def writes_here(patch: pytest.MonkeyPatch) -> None:
     """Let the model write in this process, where a test has put it in the place of another."""
     from dptext.synthesis.desks import desk
 
-    patch.setattr("dptext.runs.summarizing.is_there", lambda _: True)
+    patch.setattr("dptext.runs.writing.is_there", lambda _: True)
     patch.setattr("dptext.synthesis.from_model.desk", lambda steering, _, progress: desk(steering, 0, progress))

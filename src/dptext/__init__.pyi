@@ -30,9 +30,9 @@ from .runs.plan import Plan as Plan
 from .runs.results import privatize as privatize
 from .runs.specs import read_spec as read_spec
 from .runs.summarizing import summarize as summarize
-from .runs.summarizing import write as write
 from .runs.synthesizing import synthesize as synthesize
 from .runs.verification import verify as verify
+from .runs.writing import write as write
 from .sampling import randomness as randomness
 from .synthesis.prototypes import Prototypes as Prototypes
 from .synthesis.steering import Steering as Steering

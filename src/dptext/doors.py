@@ -58,6 +58,7 @@ OWN: Final[Mapping[str, Mapping[str, str]]] = {
     "dptext.noises": dict.fromkeys(("published_laplace", "classical_gaussian"), "lab"),
     "dptext.rankers": {"adept": "lab"},
     "dptext.classifiers": {"bilstm": "lab"},
+    "dptext.writers": {},
     "dptext.audits": dict.fromkeys(
         (
             *("Claim", "DivergenceReport", "DivergenceSettings", "Reconstruction", "TraitReport", "feasible"),

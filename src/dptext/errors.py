@@ -6,6 +6,8 @@ The tree::
       ConfigError(ValueError)       a setting or file cannot be used
         LedgerError                 the ledger cannot be used: unreachable, locked, read-only, of another schema
           LedgerGoneError           the ledger's file was deleted or replaced after it was opened
+        ServerError                 the server of a language model cannot be used: it fails, or refuses
+          ServerRefusedError        it refused a request
       DataError(ValueError)         record N of FILE cannot be read
         BrokenFileError             no later record can be read either: a truncated gzip, an open quote
           HeaderError               the file's header lacks a named column, or repeats one
@@ -45,6 +47,14 @@ class LedgerError(ConfigError):
 
 class LedgerGoneError(LedgerError):
     """The file of a ledger was deleted or replaced after it was opened: a charge to it would be lost."""
+
+
+class ServerError(ConfigError):
+    """The server of a language model cannot be used now. The message names its host, never a text or a key."""
+
+
+class ServerRefusedError(ServerError):
+    """A server refused a request. The message names the status of the answer."""
 
 
 class DataError(DPTextError, ValueError):

@@ -19,11 +19,11 @@ SCRIPT = """
 import os, signal, sys, time
 from pathlib import Path
 import dptext as dp
-from dptext.synthesis import desks, word_shifts
+from dptext.synthesis import desks, from_model
 
 with Path("ran").open("a") as file:
     file.write("once\\n")
-word_shifts.load_language_model = None  # of this process, which therefore cannot write
+from_model.load_language_model = None  # of this process, which therefore cannot write
 texts = desks.Desks.texts
 
 def stopped(self, *_):

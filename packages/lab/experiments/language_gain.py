@@ -20,7 +20,7 @@ from language import SEED, SPLITS, records
 from dptext.sampling.randomness import seeded
 from dptext.synthesis.steering import Steering
 from dptext.synthesis.sums import Draws
-from dptext.synthesis.word_shifts import Steered, WordTargets
+from dptext.synthesis.word_shifts import WordTargets
 from dptext.synthesis.writer import Writer
 from dptext.text.batches import Batch
 
@@ -74,7 +74,7 @@ def main() -> None:
         fitted = Steering(**spec, epsilon=min(epsilon, 1e4)).fit(public=shown, seed=SEED)
         source, found = seeded(0), []
         summary = fitted.measures.measure(corpus, Draws(source))
-        steered_by = Steered.of(WordTargets.of(summary, fitted.spec.writer))
+        steered_by = WordTargets.of(summary, fitted.spec.writer).opened()
         writer = steered_by.writer
         for label, name in enumerate(labels):
             real = [writer.read(row["text"])[: split.tokens] for row in test if row["label"] == name]

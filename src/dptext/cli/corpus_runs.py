@@ -28,10 +28,11 @@ from dptext.runs.plan import Plan
 from dptext.runs.private import Private
 from dptext.runs.states import CorpusState, settings_digest
 from dptext.runs.streaming import guarantees
-from dptext.runs.summarizing import WRITING_NEEDS, default_writer, without_drafts
+from dptext.runs.summarizing import WRITING_NEEDS, without_drafts
 from dptext.runs.synthesized import REPORT_SUFFIXES, Synthesized, file_columns, paths_of
 from dptext.runs.synthesizing import finished, run
 from dptext.runs.unpublished import Unpublished
+from dptext.runs.writing import default_writer
 from dptext.sampling.randomness import Randomness, secure, seeded
 from dptext.synthesis.report import HARDLY_MORE_THAN_NOISE
 from dptext.synthesis.spec import CorpusSpec, Fitted, Progress, SynthesisSpec

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shlex
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,10 +17,10 @@ from dptext.cli import options
 from dptext.cli.chosen import merged, set_values
 from dptext.cli.corpus_options import listed
 from dptext.cli.corpus_runs import files_of
-from dptext.cli.grouped import computes, leaves
+from dptext.cli.grouped import computes, leaves, runs
 from dptext.cli.terminal import DRAFTED, counted
-from dptext.errors import ConfigError
-from dptext.runs import summarizing
+from dptext.errors import ConfigError, ServerError
+from dptext.runs import summarizing, writing
 from dptext.runs.certificate import certificate_path
 from dptext.runs.synthesized import REPORT_SUFFIXES, paths_of, text_columns
 from dptext.text.files import Target, refuse_inputs
@@ -69,8 +71,9 @@ def write(
         leaves(
             "--writer",
             metavar="NAME",
-            help="pool (public texts) or builtin (a language model writes). Default: builtin where words were measured "
-            "and a model that is here drafted, else pool.",
+            help="pool (public texts), or a language model: builtin, model:PATH (a folder or file that transformers "
+            "loads), endpoint:BASE_URL#MODEL (a server). Default: builtin where words were measured and a model that "
+            "is here drafted, else pool.",
         ),
     ] = None,
     size: Annotated[int, leaves("--size", metavar="N", help="Texts that leave. 0 takes the writer's default.")] = 0,
@@ -87,6 +90,21 @@ def write(
         str | None, leaves("--label-field", metavar="NAME", help="Column of the labels. Default: label.")
     ] = None,
     pool: PoolAgain,
+    template: Annotated[
+        str | None,
+        computes("--template", metavar="lines|chat", help="How a model is asked: lines to go on with, or a question."),
+    ] = None,
+    allow_remote: Annotated[
+        bool,
+        computes("--allow-remote", help="The server may stand elsewhere: public texts and noisy numbers go there."),
+    ] = False,
+    price: Annotated[
+        str | None,
+        runs("--price", metavar="READ,WRITTEN", help="With --dry-run: price of a million tokens read, and written."),
+    ] = None,
+    dry_run: Annotated[
+        bool, runs("--dry-run", help="Say what would be asked of whom. Nothing is asked or written.")
+    ] = False,
     assignments: Annotated[
         list[str] | None, computes("--set", "-s", metavar="KEY=VALUE", help="A setting of the writer. Repeatable.")
     ] = None,
@@ -102,13 +120,25 @@ def write(
     shares, public = _mix(mix), pool.records(text_field)
     read = summarizing.read_summary(summary)
     text_columns(target, None, read.summary.spec.labels, fields)
-    settings: dict[str, Any] = merged(set_values(assignments, "writer"), {"size": size} if size else {})
-    with counted("writing", DRAFTED) as tell:
-        made = summarizing.write(
-            read, writer=writer, mix=shares, public=public, text=text_field, label=label_field, seed=seed,
-            on_progress=tell, **settings,
-        )  # fmt: skip
+    options_given = {"size": size, "template": template, "allow_remote": allow_remote}
+    settings: dict[str, Any] = merged(
+        set_values(assignments, "writer"), {name: value for name, value in options_given.items() if value}
+    )
+    ready = writing.prepared(read, writer=writer, mix=shares, public=public, text=text_field, **settings)
+    prices = _prices(price)
+    if dry_run:
+        print("\n".join(["Nothing is asked or written now.", *ready.asks(prices)]))
+        return
+    keep = target.with_name(f"{target.name}.part.jsonl")
+    keeps = ready.writer != "pool"
+    if force:
+        keep.unlink(missing_ok=True)
+    with counted("writing", DRAFTED) as tell, _going_on(keep if keeps else None):
+        made = writing.write(
+            ready, text=text_field, label=label_field, seed=seed, on_progress=tell, keep=keep if keeps else None
+        )
     certificate = replace(made, inputs=inputs).write(target, force=force)
+    keep.unlink(missing_ok=True)
     if as_json:
         told = {"certificate": str(certificate_path(target)), **json.loads(certificate.to_json())}
         print(json.dumps({**told, "sentences": list(made.sentences)}, indent=2))
@@ -120,6 +150,30 @@ def write(
     print(made.guarantees[-1].sentence())
     page = f"{target.name}{REPORT_SUFFIXES[1]}"
     print(f"Next: {shlex.join(['dptext', 'explain', str(target)])}; open {page}.")
+
+
+@contextlib.contextmanager
+def _going_on(keep: Path | None) -> Iterator[None]:
+    """Say of an error that stopped the writing that the same command goes on."""
+    try:
+        yield
+    except ServerError as error:
+        if keep is None or not keep.exists():
+            raise
+        raise type(error)(f"{error} What was written is in {keep.name}: the same command goes on.") from error
+
+
+def _prices(text: str | None) -> tuple[float, float] | None:
+    """Return the prices in READ,WRITTEN. ConfigError: they are not two numbers of at least 0."""
+    if text is None:
+        return None
+    try:
+        read, written = (float(part) for part in text.split(","))
+        if min(read, written) >= 0:
+            return read, written
+    except ValueError:
+        pass
+    raise ConfigError(f"Expected --price to be two prices of a million tokens, such as 0.15,0.60, found {text!r}.")
 
 
 def _mix(text: str | None) -> dict[str, float] | None:

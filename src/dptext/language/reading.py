@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 import numpy as np
 
@@ -38,6 +38,27 @@ _END: Final = 2  #: The token that ends a text where a config names none, as in 
 T = TypeVar("T")
 Tokens = Sequence[int]
 MODEL_IS_PUBLIC: Final = "the language model is public and was trained on none of the private texts"
+
+
+class TextModel(Protocol):
+    """A language model as its prompts and texts see it: tokens of texts, and texts of tokens."""
+
+    @property
+    def digest(self) -> str:
+        """sha256 of the weights."""
+
+    @property
+    def size(self) -> int:
+        """The number of tokens of the vocabulary."""
+
+    def require_room(self, tokens: int) -> None:
+        """Raise ConfigError if the model cannot read this number of tokens."""
+
+    def tokens(self, text: str) -> list[int]:
+        """Return the tokens of a text within others."""
+
+    def text(self, tokens: Tokens) -> str:
+        """Return the text of tokens."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -87,7 +108,7 @@ def load_language_model(name: str = SMOLLM2) -> LanguageModel:
     Nothing is downloaded or written. ConfigError: there is no such model, its files are damaged, it has wrong weights
     or weights that are not finite, or its architecture is not supported. MissingExtraError: a package is absent.
     """
-    path = _packaged() if name == SMOLLM2 else Path(name)
+    path = packaged() if name == SMOLLM2 else Path(name)
     if path.suffix == ".gguf" and path.is_file():
         with _reading(path):
             found = _read_gguf(path, SMOLLM2_SHA256 if name == SMOLLM2 else None)
@@ -131,7 +152,7 @@ def _tokenizing(path: Path) -> Iterator[None]:
         raise ConfigError(f"Cannot read the tokenizer of {path}: {error}. Save the model again.") from error
 
 
-def _packaged() -> Path:
+def packaged() -> Path:
     """The file of SmolLM2. Its package is not imported, as the import would load a runtime that is not needed."""
     found = importlib.util.find_spec(_PACKAGE)
     if found is None or found.origin is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -17,6 +18,23 @@ _TEXTS_AT_ONCE: Final = 64
 Choose = Callable[[Floats, Sequence[Tokens]], Integers]
 #: Called with the number of texts written so far. Texts in the making count as the part of their steps that is done.
 OnWritten = Callable[[int], None]
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Drafts:
+    """Texts that a model wrote with a shift.
+
+    Attributes:
+        texts: their tokens.
+        expected: how often a text is expected to have each token, `(size,)`.
+        likely: sum of the log-probabilities, without shift, of all drawn tokens.
+        drawn: number of drawn tokens, ends of texts among them.
+    """
+
+    texts: list[list[int]]
+    expected: Floats
+    likely: float
+    drawn: int
 
 
 def options_of(public: Floats, n: int, end: int) -> Integers:

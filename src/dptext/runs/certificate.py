@@ -219,11 +219,18 @@ class Certificate:
         if self.writes_from_summary:
             weights = str(self.derived.get("weights", ""))[:12]
             model = f" with a language model (sha256 of its weights {weights}...)" if weights else ""
+            if self.derived["writer"] == "endpoint":
+                model = (
+                    f" with the model {self.derived['model']!r} of the server at {self.derived['base']} (its weights "
+                    "were not checked: the server alone named it)"
+                )
             head += (
                 f" The texts were written by {self.derived['writer']}{model} from the summary with sha256 "
                 f"{str(self.derived['summary'])[:12]}..., which has this guarantee; writing reads no private text and "
                 "costs nothing."
             )
+            if self.derived.get("remote"):
+                head += " Public examples, names of labels and noisy words were sent to that server."
         elif self.derived:
             added = cast("list[str]", self.derived["added"])
             head += f" It is the sum of {len(added)} summaries: sha256 {', '.join(each[:12] for each in added)}."

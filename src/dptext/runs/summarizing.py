@@ -1,19 +1,17 @@
-"""`dptext.summarize`: measure a private corpus once. `dptext.write`: write a corpus from the summary, for free."""
+"""`dptext.summarize`: measure a private corpus once. Summaries are read, and added."""
 
 from __future__ import annotations
 
 import hashlib
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-import numpy as np
-
-from dptext.errors import ConfigError, DataError, MissingExtraError
-from dptext.language.reading import INSTALL, SMOLLM2, is_there
+from dptext.errors import ConfigError, DataError
+from dptext.language.reading import INSTALL
 from dptext.runs.certificate import READING, Certificate, certificate_path
 from dptext.runs.private import Private
 from dptext.runs.results import IN_MEMORY
@@ -24,18 +22,11 @@ from dptext.runs.synthesizing import read_pool, run
 from dptext.runs.verification import verify
 from dptext.sampling.randomness import Randomness, secure, seeded
 from dptext.synthesis.blocks import COUNTS, POINTS, TOPICS, WORDS
-from dptext.synthesis.from_model import FromModel
-from dptext.synthesis.from_pool import FromPool
-from dptext.synthesis.pool import pool_texts
-from dptext.synthesis.spec import Fitted, Progress, Synthetic
+from dptext.synthesis.spec import Fitted
 from dptext.synthesis.summary import FittedSummary, Summary
-from dptext.text.columns import Columns
-from dptext.text.formats import Format
 from dptext.text.inputs import telling
-from dptext.text.reading import as_records
-from dptext.text.records import TEXT_FIELD, Fields, Release
+from dptext.text.records import TEXT_FIELD, Fields
 from dptext.text.tables import Texts
-from dptext.text.writers import encode_batch
 from dptext.types import Json
 
 if TYPE_CHECKING:  # the ledger is loaded by those who use one
@@ -51,9 +42,6 @@ WRITING_NEEDS: Final = (
 #: Settings that may differ from those of the summary that `like` names.
 _OWN: Final = ("epsilon", "delta", "about", "without_pool", "count_share", "point_share", "topic_share", "word_share")
 _MAY_DIFFER: Final = "only epsilon, delta, about, shares, and whether the pool is left out, may differ"
-_SHOWN: Final = 8  # labels with their shares
-#: The writers by name, and the class of their settings.
-WRITERS: Final[Mapping[str, type[FromPool] | type[FromModel]]] = {"pool": FromPool, "builtin": FromModel}
 
 
 def measured_settings(
@@ -224,152 +212,6 @@ def _summary_of(path: Path, data: bytes) -> Summary:
         return Summary.of_bytes(data)
     except DataError as error:
         raise DataError(f"{path}: {error} Name a file that `dptext summarize` wrote.") from None
-
-
-def default_writer(summary: Summary) -> str:
-    """Return "builtin" if words were measured and drafted, "pool" if it can choose texts, or "" if no writer can."""
-    return "builtin" if summary.public.model else "pool" if {POINTS, TOPICS} & {*summary.spec.blocks} else ""
-
-
-def _writer_of(summary: Summary, name: str | None, set_: Mapping[str, Json]) -> tuple[str, str]:
-    """Return the name of the writer, and a sentence if it is not the one that would be taken on other computers.
-
-    Where no writer is named, the pool takes the place of a model that is not here. ConfigError, MissingExtraError: the
-    writer is unknown, or its model is not here.
-    """
-    wanted = default_writer(summary) or "pool" if name is None else name
-    if wanted not in WRITERS:
-        raise ConfigError(f"Expected writer={wanted!r} to be one of {', '.join(WRITERS)}.")
-    if wanted != "builtin" or WORDS not in summary.spec.blocks:
-        return wanted, ""
-    model = str(set_.get("model") or summary.spec.model)
-    if is_there(model):
-        return wanted, ""
-    remedy = f"run: {INSTALL}" if model == SMOLLM2 else "give its place with --set model=PATH (model=PATH in Python)."
-    can = {POINTS, TOPICS} & {*summary.spec.blocks}
-    if name is None and can and not set_:
-        return "pool", f"The pool writes, as the language model {model} is not here. For new texts {remedy}"
-    others = "take --writer pool (writer='pool' in Python), or " if can else ""
-    error = MissingExtraError if model == SMOLLM2 else ConfigError
-    raise error(f"Expected the language model {model}, which is not here: {others}{remedy}")
-
-
-def write(
-    summary: str | PathLike[str] | Synthesized | ReadSummary,
-    *,
-    writer: str | None = None,
-    size: int = 0,
-    mix: Mapping[str, float] | None = None,
-    public: Texts | None = None,
-    public_text: str | None = None,
-    text: str = TEXT_FIELD,
-    label: str | None = None,
-    seed: int | None = None,
-    on_progress: Progress | None = None,
-    **set_: Json,
-) -> Synthesized:
-    """Return a corpus that is written from a summary. It costs no privacy, and can be repeated.
-
-    Args:
-        summary: the path of a summary with its certificate beside it, the result of `dptext.summarize`, or what
-            `read_summary` returned.
-        writer: "pool" chooses and labels public texts; "builtin" lets a language model write new ones. None takes
-            "builtin" where the summary has words and drafts, and "pool" if the model is not here.
-        size: number of texts; 0 takes the writer's default.
-        mix: shares of labels in the place of the noisy ones; labels that are not named keep their noisy share of the
-            rest.
-        public: the pool, for a summary that leaves it out. Its digest is checked. For a seed, texts in the same order
-            give the same corpus.
-        public_text: column of the pool's texts; None for the same name as `text`.
-        text: name of the column of texts.
-        label: name of the column of labels.
-        seed: seed of the writer's choices.
-        on_progress: called with the number of texts written so far and of all texts.
-        set_: more settings of the writer; see `dptext.synthesis.from_pool.FromPool` and `from_model.FromModel`.
-
-    Raises:
-        ConfigError: the writer needs what was not measured, the pool is missing or another one, or a setting cannot be
-            used.
-        DataError: the summary or its certificate does not hold.
-        MissingExtraError: the language model is not installed.
-    """
-    if isinstance(summary, Synthesized):
-        found, certificate = summary.summary, summary.certificate
-        digest, inputs = certificate.sha256, summary.inputs
-    elif isinstance(summary, ReadSummary):
-        (found, certificate, digest), inputs = summary, ()
-    else:
-        found, certificate, digest = read_summary(summary)
-        inputs = (Path(summary), certificate_path(Path(summary)))
-    if public is not None:
-        found = found.with_pool(pool_texts(as_records(public, text=public_text or text)))
-        inputs += (Path(public),) if isinstance(public, str | PathLike) else ()
-    if not found.public.has_pool:
-        raise ConfigError(
-            f"Expected the pool, as this summary leaves it out ({found.public.pool_named}): give --public POOL, or "
-            "public=POOL in Python."
-        )
-    name, instead = _writer_of(found, writer, set_)
-    given = {**({"size": size} if size else {}), **set_}
-    try:
-        how = WRITERS[name](**given)  # type: ignore[arg-type]
-    except TypeError:
-        known = ", ".join(WRITERS[name].__dataclass_fields__)
-        raise ConfigError(
-            f"Expected settings of the writer {name}, found {', '.join(given)}. Known: {known}."
-        ) from None
-    if isinstance(how, FromModel):
-        how = how.of_summary(found.spec)
-    mixed = found if mix is None else found.mixed(mix)
-    source = secure() if seed is None else seeded(seed)
-    more: dict[str, Any] = {"on_progress": on_progress} if isinstance(how, FromModel) else {}
-    made = how.write(mixed, source, **more)
-    model = {"weights": made.weights} if made.weights else {}
-    said = (*([instead] if instead else []), *_too_large(found, how), *made.sentences, *_shares(found, mix))
-    made = replace(made, sentences=said)
-    return _derived(
-        made,
-        certificate,
-        digest,
-        {"writer": name, **asdict(how), **model, **({"mix": dict(mix)} if mix else {})},
-        inputs,
-        Fields(text=text, label=label),
-    )
-
-
-def _too_large(of: Summary, how: FromPool | FromModel) -> Iterator[str]:
-    """Yield a sentence if more texts are wanted than the pool has."""
-    there = len(of.public.pool.texts)
-    if isinstance(how, FromPool) and how.size > there:
-        yield f"{how.size:,} texts are wanted, and the pool has {there:,} different ones: no more leave."
-
-
-def _shares(of: Summary, mix: Mapping[str, float] | None) -> Iterator[str]:
-    """Yield a sentence with the largest shares of labels, if no mix is set. The numbers stand in the report."""
-    if mix is not None or not of.spec.labels:
-        return
-    names, shares = of.report.shown, of.shares
-    order = np.argsort(-shares, kind="stable").tolist()
-    each = ", ".join(f"{names[i]} {shares[i]:.0%}" for i in order[:_SHOWN])
-    more = f", and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
-    yield f"Wanted shares of labels, pulled towards equal by the share of noise in them: {each}{more}."
-
-
-def _derived(
-    made: Synthetic, of: Certificate, digest: str, how: Mapping[str, Json], inputs: tuple[Path, ...], fields: Fields
-) -> Synthesized:
-    """Return texts with the certificate of the summary that they were written from."""
-    both = enumerate(zip(made.texts, made.labels, strict=True))
-    releases = tuple(Release(str(i), text, label) for i, (text, label) in both)
-    if not releases:
-        raise ConfigError("Expected at least one text to leave, found none: take another writer, or more public texts.")
-    columns = Columns(label=releases[0].label is not None, fields=fields)
-    data = encode_batch(releases, Format.JSONL, columns)
-    certificate = replace(
-        of, output=IN_MEMORY, sha256=hashlib.sha256(data).hexdigest(), records=len(releases), fields=columns.renamed,
-        derived={"summary": digest, **how},
-    )  # fmt: skip
-    return Synthesized(releases, made.report, made.sentences, certificate, "", inputs, None, b"", fields)
 
 
 def add(first: str | PathLike[str], *others: str | PathLike[str], disjoint: bool = False) -> Synthesized:

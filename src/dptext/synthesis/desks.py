@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from dptext.synthesis.spec import Progress
-from dptext.synthesis.word_shifts import More, Shift, Steered, Texts, WordTargets
+from dptext.synthesis.word_shifts import More, Shift, Steers, Texts, WordTargets
 from dptext.types import Floats
 
 if TYPE_CHECKING:
@@ -55,13 +55,13 @@ class WritingProgress:
 class Desk:
     """Writes in this process."""
 
-    def __init__(self, steered: Steered, progress: WritingProgress) -> None:
+    def __init__(self, steered: Steers, progress: WritingProgress) -> None:
         self._steered, self._progress = steered, progress
 
     @property
     def weights(self) -> str:
-        """sha256 of the weights of the model."""
-        return self._steered.writer.model.digest
+        """sha256 of the weights of the model; empty where nobody here can read them."""
+        return self._steered.weights
 
     def shifts(self, tasks: Iterable[tuple[int, int]]) -> Iterator[tuple[int, Shift]]:
         """Yield label and shift for each label with its seed."""
@@ -82,7 +82,7 @@ class Desks:
 
     @property
     def weights(self) -> str:
-        """sha256 of the weights of the model, as one of the processes loaded it."""
+        """sha256 of the weights of the model, as one of the processes loaded it; empty where nobody can read them."""
         return self._pool.submit(_weights).result()
 
     def shifts(self, tasks: Iterable[tuple[int, int]]) -> Iterator[tuple[int, Shift]]:
@@ -114,7 +114,7 @@ def desk(steering: WordTargets, processes: int, progress: WritingProgress) -> It
     start no process, and writes itself.
     """
     if not processes or multiprocessing.current_process().daemon:
-        here = Desk(Steered.of(steering), progress)
+        here = Desk(steering.opened(), progress)
         progress.begin()  # the model is loaded, which takes seconds
         yield here
         return
@@ -155,7 +155,7 @@ class _Fresh(SpawnContext):
         return self.started[-1]
 
 
-_STEERED: list[tuple[Steered, More]] = []  # of this process
+_STEERED: list[tuple[Steers, More]] = []  # of this process
 
 
 def _begin(steering: WordTargets, count: Synchronized[int]) -> None:
@@ -165,7 +165,7 @@ def _begin(steering: WordTargets, count: Synchronized[int]) -> None:
         with count.get_lock():
             count.value += n
 
-    _STEERED[:] = [(Steered.of(steering), more)]
+    _STEERED[:] = [(steering.opened(), more)]
 
 
 def _end_with_parent() -> None:
@@ -177,7 +177,7 @@ def _end_with_parent() -> None:
 
 def _weights() -> str:
     ((steered, _),) = _STEERED
-    return steered.writer.model.digest
+    return steered.weights
 
 
 def _shift(label: int, seed: int) -> Shift:

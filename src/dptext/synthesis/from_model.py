@@ -8,69 +8,116 @@ leaves under the label that it was written for. Nothing here reads private text,
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import ClassVar, Final, Self
 
 import numpy as np
 
 from dptext import _validate
 from dptext.errors import ConfigError
 from dptext.kernels.processors import processors
+from dptext.language.reading import load_language_model
 from dptext.sampling.discrete import uniform_below
 from dptext.sampling.randomness import Randomness
 from dptext.synthesis.blocks import POINTS, WORDS
 from dptext.synthesis.desks import WritingProgress, desk
 from dptext.synthesis.judging import labelled
+from dptext.synthesis.kept_writing import KeptDesk, KeptWriting
 from dptext.synthesis.pool import apportioned, shuffled
 from dptext.synthesis.spec import Progress, Synthetic
-from dptext.synthesis.summary import Summary
-from dptext.synthesis.word_shifts import HowSteered, WordTargets, plain
-from dptext.synthesis.writer import too_few
-from dptext.types import Integers
+from dptext.synthesis.summary import Summary, SummarySpec
+from dptext.synthesis.word_shifts import HowSteered, Steered, WordTargets, plain
+from dptext.synthesis.writer import Writer, too_few
+from dptext.types import Integers, Json
 
 _ROUNDS: Final = 3  # most rounds of writing, as texts can be repeats or not readable
-_AT_ONCE: Final = 128  # texts of a task
 _STRANGE: Final = 0.4  # nats a token, from which on texts read badly
 _PARALLEL: Final = 512  # texts from which on several processes write
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FromModel(HowSteered):
-    """Settings of the writer `builtin`, besides those of `HowSteered`.
+class FromLanguage(HowSteered):
+    """Settings of a writer with a language model, besides those of `HowSteered`.
 
     Attributes:
         size: number of texts.
-        processes: number of processes that write; 0 takes one for each processor that this process may use.
     """
 
+    #: What follows the writer's name and a colon, such as "PATH"; empty if nothing does.
+    takes: ClassVar[str] = ""
+    #: The largest number of texts of a task, which is kept when it is done.
+    part: ClassVar[int] = 128
+    #: Settings that change nothing of what is written: a run that was stopped may go on with others.
+    means: ClassVar[tuple[str, ...]] = ()
+
     size: int = 1_000
-    processes: int = 0
 
     def __post_init__(self) -> None:
         HowSteered.__post_init__(self)
         _validate.count(size=self.size)
-        _validate.not_negative(processes=self.processes)
+
+    @classmethod
+    def at(cls, place: str) -> dict[str, Json]:
+        """Return the settings that a place names, which follows the writer's name and a colon."""
+        return {"model": place}
+
+    def drafted(self, labels: int) -> int:
+        """Return the number of drafts for this number of labels."""
+        return labels * self.drafts * (self.matches + 1 if self.steered else 1)
+
+    def workers(self, texts: int) -> int:
+        """Return the number of processes that write this number of texts; 1 may be this process."""
+        return 1
+
+    def said(self) -> dict[str, Json]:
+        """Return the settings as the certificate has them. A model in a folder is named by the folder alone."""
+        return {**asdict(self), "model": Path(self.model).name}
+
+    def require_words(self, summary: Summary) -> None:
+        """Raise ConfigError if the summary has no words, which steer the model."""
+        if WORDS not in summary.known or summary.public.lexicon is None:
+            raise ConfigError("Expected a summary of words, found none: measure --with words, or take the writer pool.")
+
+    def notes(self) -> Iterator[str]:
+        """Yield sentences on what was not checked."""
+        yield from ()
+
+    def asks(self, summary: Summary, price: tuple[float, float] | None) -> Iterator[str]:
+        """Yield sentences on what would be asked of whom. `price` is that of a million tokens read, and written."""
+        self.require_words(summary)
+        labels = int(np.count_nonzero(apportioned(summary.shares, self.size)))
+        drafts = self.drafted(labels)
+        yield (
+            f"{self.size + drafts:,} texts of at most {self.tokens} tokens would be written by {self.model} on this "
+            f"machine, {drafts:,} of them drafts. Nothing leaves it."
+        )
 
     def write(
-        self, summary: Summary, source: Randomness, *, on_progress: Progress | None = None, apart: bool = False
+        self,
+        summary: Summary,
+        source: Randomness,
+        *,
+        on_progress: Progress | None = None,
+        apart: bool = False,
+        kept: KeptWriting | None = None,
     ) -> Synthetic:
         """Return new texts with labels, and the digest of the model.
 
         `apart` says that fresh processes alone write, as this one has read private text; else few texts are written in
-        this process. The texts are the same.
+        this process. The texts are the same. `kept` has what a run that was stopped has written.
 
         ConfigError: the summary has no words, or the model no room for a prompt, or see `load_language_model`.
         """
         spec = summary.spec
-        if WORDS not in summary.known or summary.public.lexicon is None:
-            raise ConfigError("Expected a summary of words, found none: measure --with words, or take the writer pool.")
+        self.require_words(summary)
         wanted = apportioned(summary.shares, self.size)
-        made = self.written(summary, wanted, source, on_progress, apart=apart)
-        kept = [own[:n] for own, n in zip(made.texts, wanted.tolist(), strict=True)]
-        flat = [(text, spec.labels[c] if spec.labels else None) for c, own in enumerate(kept) for text in own]
+        made = self.written(summary, wanted, source, on_progress, apart=apart, kept=kept)
+        leaving = [own[:n] for own, n in zip(made.texts, wanted.tolist(), strict=True)]
+        flat = [(text, spec.labels[c] if spec.labels else None) for c, own in enumerate(leaving) for text in own]
         flat = [flat[i] for i in shuffled(len(flat), source)]
         report, (texts, given) = summary.report, zip(*flat, strict=True) if flat else ((), ())
-        said = (*_said(summary, wanted, kept, made), *report.sentences())
+        said = (*self.notes(), *_said(summary, wanted, leaving, made), *report.sentences())
         return Synthetic(tuple(texts), tuple(given), report, said, weights=made.weights)
 
     def written(
@@ -81,18 +128,19 @@ class FromModel(HowSteered):
         on_progress: Progress | None,
         *,
         apart: bool = False,
+        kept: KeptWriting | None = None,
     ) -> ModelTexts:
         """Return the distinct readable texts of each label, about `numbers` `(labels or 1,)` of them.
 
         A text that was written for several labels is one of the label that it was first written for.
         """
         labels, whole = np.flatnonzero(numbers).tolist(), int(numbers.sum())
-        drafted = len(labels) * self.drafts * (self.matches + 1 if self.steered else 1)
-        progress, own, theirs = WritingProgress(drafted + whole, on_progress), _Likely(), _Likely()
+        progress, own, theirs = WritingProgress(self.drafted(len(labels)) + whole, on_progress), _Likely(), _Likely()
         progress.begin()
         found, seen = [list[str]() for _ in numbers], set[str]()
-        most = (self.processes or processors()) if whole >= _PARALLEL else 1
-        with desk(WordTargets.of(summary, self), most if apart or most > 1 else 0, progress) as writers:
+        most = self.workers(whole)
+        with desk(WordTargets.of(summary, self), most if apart or most > 1 else 0, progress) as at_work:
+            writers = at_work if kept is None else KeptDesk(at_work, kept, progress.add)
             seeds = _seeds(len(labels), source)
             shifts = {}
             for label, (shift, likely, tokens) in writers.shifts(zip(labels, seeds, strict=True)):
@@ -100,7 +148,7 @@ class FromModel(HowSteered):
                 own.add(likely, tokens)
             for _ in range(_ROUNDS):
                 missing = {label: int(numbers[label]) - len(found[label]) for label in labels}
-                parts = [(label, n) for label, left in missing.items() for n in _parts(left)]
+                parts = [(label, n) for label, left in missing.items() for n in _parts(left, self.part)]
                 tasks = [(*each, seed) for each, seed in zip(parts, _seeds(len(parts), source), strict=True)]
                 for label, (texts, likely, tokens) in writers.texts(tasks, shifts):
                     theirs.add(likely, tokens)
@@ -108,6 +156,40 @@ class FromModel(HowSteered):
                     found[label] += new
                     seen.update(new)
             return ModelTexts(found, own.mean - theirs.mean, writers.weights)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FromModel(FromLanguage):
+    """Settings of the writer `builtin`, besides those of `FromLanguage`: SmolLM2, or another of the Llama family.
+
+    Attributes:
+        model: a language model, as `dptext.language.reading.load_language_model` takes it; empty takes that of the
+            summary.
+        options: number of tokens among which one is chosen.
+        processes: number of processes that write; 0 takes one for each processor that this process may use.
+    """
+
+    means: ClassVar[tuple[str, ...]] = ("processes",)
+
+    options: int = 512
+    processes: int = 0
+
+    def __post_init__(self) -> None:
+        FromLanguage.__post_init__(self)
+        _validate.within(2, 4096, options=self.options)
+        _validate.not_negative(processes=self.processes)
+
+    def of_summary(self, spec: SummarySpec) -> Self:
+        """Return the settings with the model and the number of tokens of a summary, where none are set."""
+        return replace(FromLanguage.of_summary(self, spec), model=self.model or spec.model)
+
+    def opened(self, by: WordTargets) -> Steered:
+        """Load the model. ConfigError, MissingExtraError: see `load_language_model` and `LineWriter.of`."""
+        return Steered.of(by, load_language_model(self.model).fast(), Writer, self.options)
+
+    def workers(self, texts: int) -> int:
+        """Return the number of processes that write this number of texts; few are written in this process."""
+        return (self.processes or processors()) if texts >= _PARALLEL else 1
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -146,9 +228,9 @@ def _seeds(n: int, source: Randomness) -> list[int]:
     return [int(seed) for seed in uniform_below(1 << 32, n, source)]
 
 
-def _parts(n: int) -> list[int]:
-    """Divide a number into parts of at most `_AT_ONCE`."""
-    return [min(_AT_ONCE, n - start) for start in range(0, n, _AT_ONCE)]
+def _parts(n: int, most: int) -> list[int]:
+    """Divide a number into parts of at most `most`."""
+    return [min(most, n - start) for start in range(0, n, most)]
 
 
 def _own_label(summary: Summary, texts: Sequence[Sequence[str]]) -> float | None:

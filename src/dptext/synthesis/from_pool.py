@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import ClassVar, Final
 
 import numpy as np
 
@@ -43,6 +43,8 @@ class FromPool:
             than a quarter of these 90%, all of them leave: a label that the pool lacks then gets the nearest texts.
         prior: whether noisy class means are pulled towards guesses made from the names of the labels.
     """
+
+    takes: ClassVar[str] = ""  #: nothing follows the writer's name
 
     size: int = 0
     prior: bool = True

@@ -5,21 +5,22 @@ All of it reads noisy numbers and public text alone.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, Self, TypeAlias
+from typing import Final, Protocol, Self, TypeAlias
 
 import numpy as np
 
 from dptext import _validate
-from dptext.language.reading import LanguageModel, load_language_model
+from dptext.language.reading import TextModel
 from dptext.language.writing import OnWritten
 from dptext.sampling.randomness import seeded
 from dptext.synthesis.blocks import WORDS
 from dptext.synthesis.judging import believed
 from dptext.synthesis.lexicon import Lexicon
 from dptext.synthesis.summary import Summary, SummarySpec
-from dptext.synthesis.writer import Writer
+from dptext.synthesis.writer import LineWriter, one_line
 from dptext.text.records import Record
 from dptext.types import Floats, Integers
 
@@ -36,16 +37,41 @@ Shift: TypeAlias = tuple[Floats, float, int]
 Texts: TypeAlias = tuple[list[str], float, int]
 
 
+class Steers(Protocol):
+    """A loaded language model that writes texts of a label, moved towards noisy numbers of words.
+
+    Attributes:
+        weights: sha256 of the weights of the model; empty where nobody here can read them.
+    """
+
+    @property
+    def weights(self) -> str:
+        """sha256 of the weights of the model; empty where nobody here can read them."""
+
+    def shift(self, label: int, seed: int, more: More | None = None) -> Shift:
+        """Return the shift by which drafts have the words as often as is believed.
+
+        Sum and number of the log-probabilities of the tokens of drafts without shift follow. `more` is called as drafts
+        are written.
+        """
+
+    def texts(self, label: int, n: int, seed: int, shift: Floats, more: More | None = None) -> Texts:
+        """Return at most `n` distinct readable texts of a label, moved by `shift`.
+
+        None of them is a copy of an example of the prompt.
+        Sum and number of the log-probabilities of their tokens without shift follow. `more` is called as texts are
+        written.
+        """
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HowSteered:
+class HowSteered(ABC):
     """Settings of a language model that noisy numbers of words steer.
 
     Attributes:
-        model: a language model, as `dptext.language.reading.load_language_model` takes it; empty takes that of the
-            summary.
+        model: a language model.
         tokens: largest number of tokens of a text; 0 takes that of the public drafts of the summary.
         temperature: temperature of all choices of tokens.
-        options: number of tokens among which one is chosen.
         drafts: number of texts for each label that show how often the model writes each word.
         matches: number of times that drafts are written anew to match the noisy numbers.
         steered: whether the noisy numbers of words steer the model; without, only the numbers of texts follow them.
@@ -54,20 +80,22 @@ class HowSteered:
     model: str = ""
     tokens: int = 0
     temperature: float = 0.7
-    options: int = 512
     drafts: int = 32
     matches: int = 3
     steered: bool = True
 
     def of_summary(self, spec: SummarySpec) -> Self:
-        """Return the settings with the model and the number of tokens of a summary, where none are set."""
-        return replace(self, model=self.model or spec.model, tokens=self.tokens or spec.tokens)
+        """Return the settings with the number of tokens of a summary, where none is set."""
+        return replace(self, tokens=self.tokens or spec.tokens)
+
+    @abstractmethod
+    def opened(self, by: WordTargets) -> Steers:
+        """Load the model, in the process that writes."""
 
     def __post_init__(self) -> None:
         _validate.count(drafts=self.drafts)
         _validate.not_negative(matches=self.matches, tokens=self.tokens)
         _validate.positive(temperature=self.temperature)
-        _validate.within(2, 4096, options=self.options)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -82,13 +110,14 @@ class WordTargets:
     numbers: Floats  #: noisy numbers of marks, `(labels or 1, width)`
     units: Floats  #: noisy numbers of units, `(labels or 1,)`
     deviation: float  #: of the noise of a number of marks
+    usual: Floats  #: rates of words as marks of public texts, `(labels or 1, width)`
 
     @classmethod
     def of(cls, summary: Summary, settings: HowSteered) -> WordTargets:
         """Return what steers the writer of this summary."""
         settings = settings.of_summary(summary.spec)
         spec, public, words = summary.spec, summary.public, summary.known[WORDS]
-        assert public.lexicon is not None  # noqa: S101 (words were measured)
+        assert public.lexicon is not None and public.rates is not None  # noqa: S101, PT018 (words were measured)
         examples = tuple((each.text, each.label) for each in public.examples)
         return cls(
             settings,
@@ -99,46 +128,49 @@ class WordTargets:
             words.numbers,
             summary.sizes,
             words.deviation,
+            public.rates,
         )
+
+    def opened(self) -> Steers:
+        """Load the model. ConfigError, MissingExtraError: it cannot be loaded."""
+        return self.settings.opened(self)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Steered:
-    """A loaded model with its drafts, for one process."""
+    """A loaded model whose logits are moved, with its drafts, for one process."""
 
     by: WordTargets
-    writer: Writer
+    writer: LineWriter
     spelled: Spellings = field(repr=False)
     shown: frozenset[str] = frozenset()  #: the examples of the prompt, as they are and as the model reads them
 
     @classmethod
-    def of(cls, by: WordTargets) -> Steered:
-        """Load the model. ConfigError, MissingExtraError: see `load_language_model` and `Writer.of`."""
-        set_, model = by.settings, load_language_model(by.settings.model).fast()
-        examples = [Record(str(i), text, label) for i, (text, label) in enumerate(by.examples)]
-        writer = Writer.of(
-            model, by.names, by.labels, examples, tokens=set_.tokens, temperature=set_.temperature, options=set_.options
+    def of(cls, by: WordTargets, model: TextModel, kind: type[LineWriter], options: int) -> Steered:
+        """Return a writer of this kind with the model, which chooses each token among `options`.
+
+        ConfigError: see `LineWriter.of`.
+        """
+        set_, examples = by.settings, [Record(str(i), text, label) for i, (text, label) in enumerate(by.examples)]
+        writer = kind.of(
+            model, by.names, by.labels, examples, tokens=set_.tokens, temperature=set_.temperature, options=options
         )
         shown = {form for each in examples for form in (each.text, model.text(writer.read(each.text)))}
         return cls(by, writer, Spellings.of(model, by.lexicon.words), frozenset(map(plain, shown)))
 
-    def texts(self, label: int, n: int, seed: int, shift: Floats, more: More | None = None) -> Texts:
-        """Return at most `n` distinct readable texts of a label, with log-probabilities moved by `shift` `(size,)`.
+    @property
+    def weights(self) -> str:
+        """sha256 of the weights of the model."""
+        return self.writer.model.digest
 
-        None of them is a copy of an example of the prompt.
-        Sum and number of the log-probabilities of their tokens without shift follow. `more` is called as texts are
-        written.
-        """
+    def texts(self, label: int, n: int, seed: int, shift: Floats, more: More | None = None) -> Texts:
+        """Return texts as `Steers` does, with log-probabilities moved by `shift` `(size,)`."""
         found = self.writer.shifted(label, n, shift, seeded(seed), _steps(more))
         texts = [text for text in self.writer.readable(found.texts) if plain(text) not in self.shown]
         return texts, found.likely, found.drawn
 
     def shift(self, label: int, seed: int, more: More | None = None) -> Shift:
-        """Return the shift of log-probabilities `(size,)` by which drafts have the words as often as is believed.
-
-        Sum and number of the log-probabilities of the tokens of drafts without shift follow. `more` is called as drafts
-        are written.
-        """
+        """Return a shift as `Steers` does, of log-probabilities `(size,)`."""
         by, set_, shift, source = self.by, self.by.settings, np.zeros(self.writer.model.size), seeded(seed)
         first = self.writer.shifted(label, set_.drafts, shift, source, _steps(more))
         if not set_.steered:
@@ -176,7 +208,7 @@ class Spellings:
     width: int
 
     @classmethod
-    def of(cls, model: LanguageModel, words: Sequence[str]) -> Spellings:
+    def of(cls, model: TextModel, words: Sequence[str]) -> Spellings:
         """Return the spellings of words by this model."""
         spelled = [(i, model.tokens(f" {each}")) for i, word in enumerate(words) for each in {word, word.capitalize()}]
         spelled = sorted((i, tokens) for i, tokens in spelled if tokens)
@@ -204,7 +236,7 @@ class Spellings:
 
 def plain(text: str) -> str:
     """Return a text as it is compared with others: without case, and with one space between words."""
-    return " ".join(text.casefold().split())
+    return one_line(text.casefold())
 
 
 def _steps(more: More | None) -> OnWritten | None:

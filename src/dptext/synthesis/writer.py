@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Final, Generic, TypeVar
+from typing import ClassVar, Final, Generic, Self, TypeVar
 
 import numpy as np
 
 from dptext import _validate
 from dptext.errors import ConfigError
 from dptext.frozen import Frozen
-from dptext.language.reading import MODEL_IS_PUBLIC, SMOLLM2, LanguageModel
-from dptext.language.writing import OnWritten, Shifted, by_temperature, write
+from dptext.language.reading import MODEL_IS_PUBLIC, SMOLLM2, LanguageModel, TextModel
+from dptext.language.writing import Drafts, OnWritten, Shifted, by_temperature, write
 from dptext.sampling.discrete import uniform_below
 from dptext.sampling.randomness import Randomness
 from dptext.sampling.weights import draw_by_weight
@@ -26,6 +28,7 @@ from dptext.types import Floats, Integers
 _SHOWN: Final = 4  # texts in a prompt for more like them
 _NAMED: Final = 8  # labels in a sentence
 _DRAFTS: Final = 3  # most rounds of writing, as texts can be repeats or not readable
+_UNREADABLE: Final = re.compile("[\x00-\x1f\x7f-\x9f\ufffd\ud800-\udfff]")
 _WAYS: Final = 4  # ways to vary a text: more alike, rewrite, continue, fill in
 
 
@@ -148,25 +151,8 @@ class OnWriter(Frozen, Generic[Settings]):
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Drafts:
-    """Texts that a model wrote with a shift.
-
-    Attributes:
-        texts: their tokens.
-        expected: how often a text is expected to have each token, `(size,)`.
-        likely: sum of the log-probabilities, without shift, of all drawn tokens.
-        drawn: number of drawn tokens, ends of texts among them.
-    """
-
-    texts: list[list[int]]
-    expected: Floats
-    likely: float
-    drawn: int
-
-
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Writer:
-    """A language model with its public examples, which it reads first.
+class LineWriter(ABC):
+    """A language model with its public examples, which it reads first: a text a line.
 
     Attributes:
         names: meanings of the labels; the model reads `name: text` in each line.
@@ -174,20 +160,22 @@ class Writer:
         end: the token that ends a line.
         tokens: largest number of tokens of a written text; a text that is read has at most twice as many.
         temperature, options: settings of choices that no private text moves.
+        shown: the examples as they are read, each with the meaning of its label.
     """
 
-    model: LanguageModel
+    model: TextModel
     names: tuple[str, ...]
     head: tuple[int, ...]
     end: int
     tokens: int
     temperature: float
     options: int
+    shown: tuple[tuple[str, str], ...] = ()
 
     @classmethod
     def of(
         cls,
-        model: LanguageModel,
+        model: TextModel,
         names: tuple[str, ...],
         labels: Sequence[str],
         examples: Iterable[Record],
@@ -195,14 +183,17 @@ class Writer:
         tokens: int,
         temperature: float,
         options: int,
-    ) -> Writer:
+    ) -> Self:
         """Return a writer; `names` are the meanings of the `labels`. ConfigError: no room for the longest prompt."""
-        found = cls(model, names, (), model.tokens("\n")[0], tokens, temperature, min(options, model.size))
+        found = cls(model, names, (), model.tokens("\n")[-1], tokens, temperature, min(options, model.size))
         named = dict(zip(labels, names, strict=False))
         head: list[int] = []
+        shown: list[tuple[str, str]] = []
         for each in examples:
-            head += found._line(named.get(each.label or "", each.label or names[0]), each.text)
-        found = replace(found, head=tuple(head))
+            name = named.get(each.label or "", each.label or names[0])
+            head += found._line(name, each.text)
+            shown.append((name, one_line(model.text(found.read(each.text)))))
+        found = replace(found, head=tuple(head), shown=tuple(shown))
         longest = max(len(found.prompt(label, *[""] * _SHOWN)) for label in range(len(names)))
         model.require_room(longest + (2 * _SHOWN + 1) * tokens)
         return found
@@ -218,12 +209,29 @@ class Writer:
 
     def read(self, text: str) -> list[int]:
         """Return the tokens of a text in one line, at most twice as many as a written text has."""
-        return self.model.tokens(f" {_line(text)}")[: 2 * self.tokens]
+        return self.model.tokens(f" {one_line(text)}")[: 2 * self.tokens]
+
+    def line(self, tokens: Sequence[int]) -> str:
+        """Return the text of written tokens in one line."""
+        return one_line(self.model.text(tokens))
 
     def readable(self, written: Iterable[Sequence[int]]) -> list[str]:
-        """Return the distinct readable texts: at least two words, and no word three times in a row."""
-        lines = (_line(self.model.text(tokens)) for tokens in written)
-        return list(dict.fromkeys(line for line in lines if is_readable(line.lower().split())))
+        """Return the distinct readable texts."""
+        lines = map(self.line, written)
+        return list(dict.fromkeys(line for line in lines if is_readable(line)))
+
+    @abstractmethod
+    def shifted(
+        self, label: int, n: int, shift: Floats, randomness: Randomness, on_progress: OnWritten | None = None
+    ) -> Drafts:
+        """Write `n` texts from public examples, with log-probabilities moved by `shift` `(size,)`."""
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Writer(LineWriter):
+    """A line writer with a model whose numbers can be computed exactly."""
+
+    model: LanguageModel
 
     def more(
         self, label: int, own: Sequence[str], n: int, randomness: Randomness, *, chances: Floats, varied: bool
@@ -282,11 +290,17 @@ class _Begun:
         return [*self.first, *(tokens[: len(self.last) + 1] if self.last else tokens), *self.last]
 
 
-def _line(text: str) -> str:
+def one_line(text: str) -> str:
     """The text in one line."""
     return " ".join(text.split())
 
 
-def is_readable(words: Sequence[str]) -> bool:
-    """Return whether a text has at least two words, and no word three times in a row."""
+def is_readable(line: str) -> bool:
+    """Return whether a line has at least two words, no word three times in a row, and no character that none can read.
+
+    These are control characters, halves of surrogate pairs, and the sign for bytes that are no text.
+    """
+    words = line.lower().split()
+    if _UNREADABLE.search(line):
+        return False
     return len(words) >= 2 and not any(a == b == c for a, b, c in zip(words, words[1:], words[2:], strict=False))

@@ -160,7 +160,7 @@ def test_words_without_public_drafts_are_warned_of_before_anything_is_measured(
     assert len(read) == 1  # the file is read once
     builtin = ("write", "a.summary", "new.csv", "--writer", "builtin", "--size", 5, *TINY[:4], "--set", "options=40")
     ran(*builtin, "--set", "temperature=2.0", "--set", "matches=1")
-    monkeypatch.setattr("dptext.synthesis.word_shifts.load_language_model", absent)
+    monkeypatch.setattr("dptext.synthesis.from_model.load_language_model", absent)
     done = CliRunner().invoke(app, [*map(str, builtin), "--force"])
     assert isinstance(done.exception, MissingExtraError)
 
@@ -316,7 +316,7 @@ def test_a_computer_without_the_model_lets_the_pool_write_and_says_so(
 ) -> None:
     for name, more in (("a", ()), ("words", ("--without", "points"))):
         ran("summarize", "private.csv", f"{name}.summary", *LABELLED, *FAST, "--with", "words", *more, *TINY)
-    monkeypatch.setattr("dptext.runs.summarizing.is_there", lambda _: False)
+    monkeypatch.setattr("dptext.runs.writing.is_there", lambda _: False)
     said = ran("write", "a.summary", "o.csv").stdout.splitlines()
     assert said[1] == f"The pool writes, as the language model smollm2 is not here. For new texts run: {INSTALL}"
     assert dp.verify("o.csv.guarantee.json").certificate.derived["writer"] == "pool"
@@ -332,7 +332,7 @@ def test_a_computer_without_the_model_lets_the_pool_write_and_says_so(
 
 
 def test_a_folder_of_a_model_that_is_not_here_is_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dptext.runs.summarizing.is_there", lambda name: name == "smollm2")
+    monkeypatch.setattr("dptext.runs.writing.is_there", lambda name: name == "smollm2")
     ran("summarize", "private.csv", "a.summary", *LABELLED, *FAST, "--with", "words", *TINY, "--set", "model=far/off")
     said = ran("write", "a.summary", "o.csv").stdout.splitlines()
     assert said[1].startswith(

@@ -181,7 +181,7 @@ def test_a_model_writes_the_same_from_a_summary_without_its_pool(monkeypatch: py
     pytest.importorskip("numba")
     for module in tiny_language.LOADING:
         monkeypatch.setattr(f"{module}.load_language_model", lambda _: tiny_language.model())
-    monkeypatch.setattr("dptext.runs.summarizing.is_there", lambda _: True)
+    monkeypatch.setattr("dptext.runs.writing.is_there", lambda _: True)
     monkeypatch.setattr("dptext.synthesis.writer.is_readable", bool)
     given = {
         "label": "label", "labels": ("health", "travel"), "also": ["words"], "without": ["points"], "vocabulary": 30,
@@ -198,7 +198,7 @@ def test_a_model_writes_the_same_from_a_summary_without_its_pool(monkeypatch: py
     set_ = {"writer": None, "size": 4, "seed": 2, "tokens": 6, "drafts": 2, "matches": 1, "options": 40, "processes": 1}
     loaded = list[str]()
     monkeypatch.setattr(
-        "dptext.synthesis.word_shifts.load_language_model", lambda name: (loaded.append(name), tiny_language.model())[1]
+        "dptext.synthesis.from_model.load_language_model", lambda name: (loaded.append(name), tiny_language.model())[1]
     )
     expected, again = dp.write(whole, **set_), dp.write(bare, public=records, **set_)
     assert len(loaded) == 2  # once for each corpus

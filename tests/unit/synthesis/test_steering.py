@@ -196,7 +196,7 @@ def test_writing_follows_the_private_words() -> None:
     summary = more.summary.fit(public=POOL).measure(corpus(records), Draws(seeded(5)))
     found = more.writer.write(summary, seeded(6))
     mine = [text for text, label in zip(found.texts, found.labels, strict=True) if label == "travel"]
-    steered = Steered.of(WordTargets.of(summary, more.writer))
+    steered = WordTargets.of(summary, more.writer).opened()
     plain, *_ = steered.texts(0, 160, 1, np.zeros(steered.writer.model.size))
     assert len(mine) > 100
     assert np.mean(["9" in text for text in mine]) > 0.15 + np.mean(["9" in text for text in plain])
@@ -274,7 +274,7 @@ def test_an_unsteered_writer_moves_no_token(fitted: FittedSteering) -> None:
     records = [each for each in dp.sample_records(2_000, seed=4) if each.label in SPEC.labels]
     summary = fitted.measures.measure(corpus(records), Draws(seeded(2)))
     still = replace(SPEC.writer, steered=False)
-    shifts = [Steered.of(WordTargets.of(summary, each)).shift(0, 1)[0].any() for each in (SPEC.writer, still)]
+    shifts = [WordTargets.of(summary, each).opened().shift(0, 1)[0].any() for each in (SPEC.writer, still)]
     assert shifts == [True, False]
     told: list[int] = []
     still.write(summary, seeded(3), on_progress=lambda _, whole: told.append(whole))
@@ -285,7 +285,7 @@ def test_an_unsteered_writer_moves_no_token(fitted: FittedSteering) -> None:
 def test_steps_after_the_first_are_shorter_and_a_shift_has_a_bound(
     step: float, whole: float, fitted: FittedSteering, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    steered = Steered.of(WordTargets.of(fitted.measures.measure(corpus(POOL), Draws(seeded(2))), SPEC.writer))
+    steered = WordTargets.of(fitted.measures.measure(corpus(POOL), Draws(seeded(2))), SPEC.writer).opened()
     monkeypatch.setattr(Spellings, "steps", lambda _, expected, __: np.full(len(expected), step))
     np.testing.assert_allclose(steered.shift(0, 1)[0], whole)  # one whole step, and .7 of it for each of two matches
 
@@ -416,7 +416,7 @@ def test_a_copy_of_an_example_of_the_prompt_is_no_written_text(
     fitted: FittedSteering, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     targets = WordTargets.of(measured(SPEC, []), SPEC.writer)
-    steered = Steered.of(replace(targets, examples=(("A  train that is much longer than twice ten tokens", None),)))
+    steered = replace(targets, examples=(("A  train that is much longer than twice ten tokens", None),)).opened()
     written = ["a TRAIN", "a train that is muc", "a bus", "A train that is much longer than  twice TEN tokens"]
     monkeypatch.setattr(Writer, "readable", lambda *_: written)
     shift = np.zeros(steered.writer.model.size)

@@ -1,0 +1,182 @@
+"""A language model behind a server that speaks the protocol of OpenAI.
+
+What is asked holds public text and noisy numbers alone. Errors name the server and the status, never a text or a key.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+import os
+import weakref
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
+
+from dptext.errors import ConfigError, ServerError, ServerRefusedError, needing
+
+if TYPE_CHECKING:
+    from openai import OpenAI
+
+KEY: Final = "OPENAI_API_KEY"
+_RETRIES: Final = 5  # the client waits half a second before the first, and twice as long before each next, up to 8
+_WRONG: Final = 3  # answers in a row that are no completions, after which the server is given up
+_SECONDS: Final = 120.0  # for an answer
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ServerText:
+    """A text that a server wrote, and the numbers of tokens read and written, by the server's own count, or 0."""
+
+    text: str
+    read: int
+    written: int
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """The base of a server, with its /v1, and the name of a model there."""
+
+    base: str
+    model: str
+
+    @classmethod
+    def of(cls, place: str) -> Address:
+        """Return what BASE_URL#MODEL names. ConfigError: it is no such address, or holds a user, a key or a query."""
+        base, _, model = place.partition("#")
+        parts = urlsplit(base)
+        if parts.scheme not in {"http", "https"} or not parts.hostname or not model:
+            raise ConfigError(
+                "Expected endpoint:BASE_URL#MODEL, such as endpoint:http://127.0.0.1:8080/v1#smollm2: the base holds "
+                "the /v1."
+            )
+        if parts.username or parts.password or parts.query:
+            raise ConfigError(f"Expected an address without user, password and query: the key comes from {KEY}.")
+        return cls(base.rstrip("/"), model)
+
+    @property
+    def host(self) -> str:
+        """The name of the host."""
+        return str(urlsplit(self.base).hostname)
+
+    @property
+    def is_here(self) -> bool:
+        """Whether the server is on this machine, by its address."""
+        if self.host == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+    def beside(self, name: str) -> str:
+        """Return the address of a path beside /v1."""
+        return f"{self.base.removesuffix('/v1')}/{name}"
+
+
+class Server:
+    """A client of a server. Several threads may ask it at once."""
+
+    def __init__(self, address: Address, *, seconds: float = _SECONDS, retries: int = _RETRIES) -> None:
+        """Make the client; nothing is asked yet. MissingExtraError: its package is absent.
+
+        ConfigError: no key is set for a server elsewhere.
+        """
+        with needing("The writer endpoint", "dptext[endpoint]"):
+            import openai  # noqa: PLC0415 (an extra, slow to load)
+        key = os.environ.get(KEY, "")
+        if not key and not address.is_here:
+            raise ConfigError(f"Expected {KEY} to hold the key of {address.host}, as it is not on this machine.")
+        logging.getLogger("openai").setLevel(logging.WARNING)  # below, it logs what is asked
+        self.address = address
+        # A redirect could lead to another host, and a proxy would read what goes to this machine.
+        http = openai.DefaultHttpxClient(follow_redirects=False, trust_env=not address.is_here)
+        self._client: OpenAI = openai.OpenAI(
+            base_url=address.base, api_key=key or "none", timeout=seconds, max_retries=retries, http_client=http
+        )
+        weakref.finalize(self, self._client.close)  # its connections end with this object
+
+    def __repr__(self) -> str:
+        return f"Server({self.address.base}, {self.address.model})"
+
+    def completed(self, prompt: str, *, tokens: int, temperature: float, stop: str = "", **more: Any) -> ServerText:
+        """Return how the model goes on with a prompt, by at most `tokens`. ServerError: the server fails."""
+        given = {"stop": [stop]} if stop else {}
+        create: Any = self._client.completions.create  # its types know whole numbers as biases alone
+        return self._answer(
+            lambda: create(
+                model=self.address.model, prompt=prompt, max_tokens=tokens, temperature=temperature, **given, **more
+            ),
+            lambda choice: choice.text,
+        )
+
+    def answered(self, question: str, *, tokens: int, temperature: float, **more: Any) -> ServerText:
+        """Return how the model answers a question, by at most `tokens`. ServerError: the server fails."""
+        create: Any = self._client.chat.completions.create
+        return self._answer(
+            lambda: create(
+                model=self.address.model, messages=[{"role": "user", "content": question}], max_tokens=tokens,
+                temperature=temperature, **more,
+            ),
+            lambda choice: choice.message.content,
+        )  # fmt: skip
+
+    def _answer(self, ask: Any, text_of: Any) -> ServerText:
+        for _ in range(_WRONG):
+            found = self._asked(ask)
+            try:
+                text, usage = text_of(found.choices[0]), found.usage
+                if text is None or isinstance(text, str):
+                    return ServerText(text or "", _number(usage, "prompt_tokens"), _number(usage, "completion_tokens"))
+            except (AttributeError, LookupError, TypeError):
+                continue
+        raise ServerError(f"{self.address.host} answers, but with no completions: it may speak another protocol.")
+
+    def tokens(self, text: str) -> list[int] | None:
+        """Return the tokens of a text by the server's own tokenizer; None if the server does not tell.
+
+        llama.cpp and vLLM tell. ServerError: the server fails.
+        """
+        body = {
+            "model": self.address.model, "content": text, "prompt": text, "add_special": False,
+            "add_special_tokens": False,
+        }  # fmt: skip
+        try:
+            found = self._asked(lambda: self._client.post(self.address.beside("tokenize"), cast_to=object, body=body))
+        except ServerRefusedError:
+            return None
+        tokens = found.get("tokens") if isinstance(found, Mapping) else None
+        right = isinstance(tokens, Sequence) and all(isinstance(token, int) for token in tokens)
+        return list(tokens) if right and tokens is not None else None
+
+    def _asked(self, ask: Any) -> Any:
+        """Ask, and return what was answered. ServerError: the server fails, or refuses."""
+        import openai  # noqa: PLC0415 (an extra, slow to load)
+
+        host = self.address.host
+        try:
+            return ask()
+        except (openai.AuthenticationError, openai.PermissionDeniedError) as error:
+            # Chained errors would show the request.
+            raise ServerError(f"{host} refused the key (status {error.status_code}): set {KEY}.") from None
+        except openai.APIStatusError as error:
+            if 400 <= error.status_code < 429 and error.status_code != 408:
+                raise ServerRefusedError(
+                    f"{host} refused a request (status {error.status_code}): it may know no model "
+                    f"{self.address.model!r}, or take no such request."
+                ) from None
+            raise ServerError(
+                f"{host} failed {self._client.max_retries + 1} times (status {error.status_code})."
+            ) from None
+        except openai.APITimeoutError:
+            raise ServerError(f"{host} did not answer in {self._client.timeout:.0f} seconds, several times.") from None
+        except openai.APIConnectionError:
+            raise ServerError(f"{self.address.base} cannot be reached, or breaks off its answers.") from None
+        except (openai.OpenAIError, ValueError):
+            return None  # no JSON
+
+
+def _number(usage: Any, name: str) -> int:
+    found = getattr(usage, name, None)
+    return found if isinstance(found, int) else 0

@@ -1,0 +1,282 @@
+"""`dptext.write`: write a corpus from a summary, for free."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from os import PathLike
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from dptext.doors import Door
+from dptext.errors import ConfigError, MissingExtraError
+from dptext.language.reading import INSTALL, SMOLLM2, is_there
+from dptext.runs.certificate import Certificate, certificate_path
+from dptext.runs.results import IN_MEMORY
+from dptext.runs.summarizing import ReadSummary, read_summary
+from dptext.runs.synthesized import Synthesized
+from dptext.sampling.randomness import secure, seeded
+from dptext.synthesis.blocks import POINTS, TOPICS, WORDS
+from dptext.synthesis.from_drafts import FromDrafts
+from dptext.synthesis.from_model import FromLanguage
+from dptext.synthesis.from_pool import FromPool
+from dptext.synthesis.kept_writing import KeptWriting
+from dptext.synthesis.pool import pool_texts
+from dptext.synthesis.spec import Progress, Synthetic
+from dptext.synthesis.summary import Summary
+from dptext.text.columns import Columns
+from dptext.text.formats import Format
+from dptext.text.reading import as_records
+from dptext.text.records import TEXT_FIELD, Fields, Release
+from dptext.text.tables import Texts
+from dptext.text.writers import encode_batch
+from dptext.types import Json
+
+_SHOWN: Final = 8  # labels with their shares
+#: dptext's writers: name, and place of the class of settings.
+OUR_WRITERS: Final = {
+    "pool": "dptext.synthesis.from_pool:FromPool",
+    "builtin": "dptext.synthesis.from_model:FromModel",
+    "model": "dptext.synthesis.from_transformers:FromTransformers",
+    "endpoint": "dptext.synthesis.from_endpoint:FromEndpoint",
+}
+
+
+class Writers(Door[type[FromPool] | type[FromLanguage]]):
+    """The writers by name, and the class of their settings. A package brings one by an entry point.
+
+    See `dptext.synthesis.from_drafts`.
+    """
+
+    def wrong(self, name: str, found: object) -> str:
+        """Say what the class of a package should have been; empty if it is a class of settings of a writer."""
+        right = isinstance(found, type) and issubclass(found, FromDrafts)
+        return "" if right else "to be a subclass of dptext.synthesis.from_drafts.FromDrafts"
+
+    def spelled(self, name: str) -> str:
+        """Return how a writer is named, such as "model:PATH"."""
+        takes = self[name].takes
+        return f"{name}:{takes}" if takes else name
+
+
+WRITERS: Final = Writers("dptext.writers", OUR_WRITERS, what="writer")
+
+
+def default_writer(summary: Summary) -> str:
+    """Return "builtin" if words were measured and drafted, "pool" if it can choose texts, or "" if no writer can."""
+    return "builtin" if summary.public.model else "pool" if {POINTS, TOPICS} & {*summary.spec.blocks} else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What is to be written: a summary with the wanted mix of labels, and a writer with its settings.
+
+    Attributes:
+        writer: name of the writer.
+        how: its settings.
+        instead: a sentence if it is not the writer that other computers would take.
+    """
+
+    summary: Summary
+    certificate: Certificate
+    sha256: str
+    inputs: tuple[Path, ...]
+    writer: str
+    how: FromPool | FromLanguage
+    instead: str
+    mix: Mapping[str, float] | None
+
+    @property
+    def said(self) -> dict[str, Json]:
+        """Writer, settings and mix, as the certificate has them."""
+        settings = self.how.said() if isinstance(self.how, FromLanguage) else asdict(self.how)
+        return {"writer": self.writer, **settings, **({"mix": dict(self.mix)} if self.mix else {})}
+
+    def asks(self, price: tuple[float, float] | None = None) -> Iterator[str]:
+        """Yield sentences on what would be asked of whom. `price` is that of a million tokens read, and written."""
+        if isinstance(self.how, FromPool):
+            size = self.how.size or len(self.summary.public.pool.texts)
+            yield f"At most {size:,} texts of the pool would leave. No model is asked, and nothing leaves this machine."
+            return
+        yield from self.how.asks(self.summary, price)
+
+
+def prepared(
+    summary: str | PathLike[str] | Synthesized | ReadSummary,
+    *,
+    writer: str | None = None,
+    size: int = 0,
+    mix: Mapping[str, float] | None = None,
+    public: Texts | None = None,
+    public_text: str | None = None,
+    text: str = TEXT_FIELD,
+    **set_: Json,
+) -> Prepared:
+    """Read a summary and the settings of a writer. Arguments and errors are those of `write`."""
+    inputs: tuple[Path, ...] = ()
+    if isinstance(summary, Synthesized):
+        found, certificate, digest = summary.summary, summary.certificate, summary.certificate.sha256
+        inputs = summary.inputs
+    elif isinstance(summary, ReadSummary):
+        found, certificate, digest = summary
+    else:
+        found, certificate, digest = read_summary(summary)
+        inputs = (Path(summary), certificate_path(Path(summary)))
+    if public is not None:
+        found = found.with_pool(pool_texts(as_records(public, text=public_text or text)))
+        inputs += (Path(public),) if isinstance(public, str | PathLike) else ()
+    if not found.public.has_pool:
+        raise ConfigError(
+            f"Expected the pool, as this summary leaves it out ({found.public.pool_named}): give --public POOL, or "
+            "public=POOL in Python."
+        )
+    name, place, instead = _writer_of(found, writer, set_)
+    given = {**({"size": size} if size else {}), **set_}
+    kind = WRITERS[name]
+    if issubclass(kind, FromLanguage):
+        given = {**(kind.at(place) if place else {}), **given}
+    try:
+        how = kind(**given)  # type: ignore[arg-type]
+    except TypeError:
+        known = ", ".join(each.name for each in fields(kind))
+        raise ConfigError(
+            f"Expected settings of the writer {name}, found {', '.join(given)}. Known: {known}."
+        ) from None
+    if isinstance(how, FromLanguage):
+        how = how.of_summary(found.spec)
+    mixed = found if mix is None else found.mixed(mix)
+    return Prepared(mixed, certificate, digest, inputs, name, how, instead, mix)
+
+
+def _writer_of(summary: Summary, given: str | None, set_: Mapping[str, Json]) -> tuple[str, str, str]:
+    """Return the name of the writer, its place, and a sentence if it is not the one that other computers would take.
+
+    Where no writer is named, the pool takes the place of a model that is not here. ConfigError, MissingExtraError: the
+    writer is unknown, has no place or one too many, or its model is not here.
+    """
+    name, _, place = (default_writer(summary) or "pool" if given is None else given).partition(":")
+    takes = WRITERS.named(name, f"writer={given!r}").takes
+    if bool(takes) != bool(place):
+        raise ConfigError(f"Expected --writer {WRITERS.spelled(name)}, found {given}.")
+    if name != "builtin" or WORDS not in summary.spec.blocks:
+        return name, place, ""
+    model = str(set_.get("model") or summary.spec.model)
+    if is_there(model):
+        return name, place, ""
+    remedy = f"run: {INSTALL}" if model == SMOLLM2 else "give its place with --set model=PATH (model=PATH in Python)."
+    can = {POINTS, TOPICS} & {*summary.spec.blocks}
+    if given is None and can and not set_:
+        return "pool", "", f"The pool writes, as the language model {model} is not here. For new texts {remedy}"
+    others = "take --writer pool (writer='pool' in Python), or " if can else ""
+    error = MissingExtraError if model == SMOLLM2 else ConfigError
+    raise error(f"Expected the language model {model}, which is not here: {others}{remedy}")
+
+
+def write(
+    summary: str | PathLike[str] | Synthesized | ReadSummary | Prepared,
+    *,
+    writer: str | None = None,
+    size: int = 0,
+    mix: Mapping[str, float] | None = None,
+    public: Texts | None = None,
+    public_text: str | None = None,
+    text: str = TEXT_FIELD,
+    label: str | None = None,
+    seed: int | None = None,
+    keep: str | PathLike[str] | None = None,
+    on_progress: Progress | None = None,
+    **set_: Json,
+) -> Synthesized:
+    """Return a corpus that is written from a summary. It costs no privacy, and can be repeated.
+
+    Args:
+        summary: the path of a summary with its certificate beside it, the result of `dptext.summarize`, or what
+            `read_summary` or `prepared` returned; for the last, no other setting counts but text, label and those
+            below.
+        writer: "pool" chooses and labels public texts. The others let a language model write new ones: "builtin"
+            (SmolLM2), "model:PATH" (a folder or file that transformers loads), "endpoint:BASE_URL#MODEL" (a server),
+            or the name of an installed package's. None takes "builtin" where the summary has words and drafts, and
+            "pool" if the model is not here.
+        size: number of texts; 0 takes the writer's default.
+        mix: shares of labels in the place of the noisy ones; labels that are not named keep their noisy share of the
+            rest.
+        public: the pool, for a summary that leaves it out. Its digest is checked. For a seed, texts in the same order
+            give the same corpus.
+        public_text: column of the pool's texts; None for the same name as `text`.
+        text: name of the column of texts.
+        label: name of the column of labels.
+        seed: seed of the writer's choices.
+        keep: a file that keeps what a language model has written, so that a run that was stopped goes on. It stays
+            until it is removed.
+        on_progress: called with the number of texts written so far and of all texts.
+        set_: more settings of the writer; see `FromPool`, `FromModel`, `FromTransformers` and `FromEndpoint` in
+            `dptext.synthesis`.
+
+    Raises:
+        ConfigError: the writer needs what was not measured, the pool is missing or another one, or a setting cannot be
+            used.
+        DataError: the summary or its certificate does not hold.
+        MissingExtraError: the language model is not installed.
+        ServerError: the server fails, or refuses. `keep` holds what was written before.
+    """
+    by = summary
+    if not isinstance(by, Prepared):
+        by = prepared(by, writer=writer, size=size, mix=mix, public=public, public_text=public_text, text=text, **set_)
+    how, more = by.how, dict[str, Any]()
+    source = secure() if seed is None else seeded(seed)
+    if isinstance(how, FromLanguage):
+        more["on_progress"] = on_progress
+        if keep is not None:
+            given = {name: value for name, value in by.said.items() if name not in how.means}
+            run: dict[str, Json] = {"summary": by.sha256, "seed": seed, **given}
+            more["kept"], begun = KeptWriting.begin(Path(keep), run, secrets.randbits(32) if seed is None else seed)
+            source = seeded(begun)
+    made = how.write(by.summary, source, **more)
+    said = (
+        *([by.instead] if by.instead else []), *_too_large(by.summary, how), *made.sentences,
+        *_shares(by.summary, by.mix),
+    )  # fmt: skip
+    model = {"weights": made.weights} if made.weights else {}
+    return _derived(
+        replace(made, sentences=said), by.certificate, by.sha256, {**by.said, **model}, by.inputs,
+        Fields(text=text, label=label),
+    )  # fmt: skip
+
+
+def _too_large(of: Summary, how: FromPool | FromLanguage) -> Iterator[str]:
+    """Yield a sentence if more texts are wanted than the pool has."""
+    there = len(of.public.pool.texts)
+    if isinstance(how, FromPool) and how.size > there:
+        yield f"{how.size:,} texts are wanted, and the pool has {there:,} different ones: no more leave."
+
+
+def _shares(of: Summary, mix: Mapping[str, float] | None) -> Iterator[str]:
+    """Yield a sentence with the largest shares of labels, if no mix is set. The numbers stand in the report."""
+    if mix is not None or not of.spec.labels:
+        return
+    names, shares = of.report.shown, of.shares
+    order = np.argsort(-shares, kind="stable").tolist()
+    each = ", ".join(f"{names[i]} {shares[i]:.0%}" for i in order[:_SHOWN])
+    more = f", and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
+    yield f"Wanted shares of labels, pulled towards equal by the share of noise in them: {each}{more}."
+
+
+def _derived(
+    made: Synthetic, of: Certificate, digest: str, how: Mapping[str, Json], inputs: tuple[Path, ...], fields: Fields
+) -> Synthesized:
+    """Return texts with the certificate of the summary that they were written from."""
+    both = enumerate(zip(made.texts, made.labels, strict=True))
+    releases = tuple(Release(str(i), text, label) for i, (text, label) in both)
+    if not releases:
+        raise ConfigError("Expected at least one text to leave, found none: take another writer, or more public texts.")
+    columns = Columns(label=releases[0].label is not None, fields=fields)
+    data = encode_batch(releases, Format.JSONL, columns)
+    certificate = replace(
+        of, output=IN_MEMORY, sha256=hashlib.sha256(data).hexdigest(), records=len(releases), fields=columns.renamed,
+        derived={"summary": digest, **how},
+    )  # fmt: skip
+    return Synthesized(releases, made.report, made.sentences, certificate, "", inputs, None, b"", fields)

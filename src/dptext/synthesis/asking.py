@@ -1,0 +1,42 @@
+"""What a language model is asked: examples and a name, as lines to go on with, or as a question."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, Literal, TypeAlias
+
+#: How a model is asked: by lines that it goes on with, or by a question in its own chat template.
+Template: TypeAlias = Literal["lines", "chat"]
+TEMPLATES: Final = ("lines", "chat")
+_QUOTES: Final = {('"', '"'), ("'", "'"), ("“", "”"), ("‘", "’"), ("«", "»"), ("`", "`")}
+#: Examples: the meaning of the label, and the text, each in one line.
+Examples: TypeAlias = Sequence[tuple[str, str]]
+
+
+def lines(examples: Examples, name: str, words: Sequence[str] = (), keys: Sequence[Sequence[str]] = ()) -> str:
+    """Return lines `name: text` of examples and the beginning of one more.
+
+    With key `words` a line is `name (word, word): text`. Each example shows its own key words, which are `keys`, so
+    that the model sees what they are for.
+    """
+    own_words = keys if words else [()] * len(examples)
+    shown = (f"{_headed(own, some)} {text}\n" for (own, text), some in zip(examples, own_words, strict=True))
+    return "".join(shown) + _headed(name, words)
+
+
+def answer_line(answer: str) -> str:
+    """Return the text in an answer: its first line that holds something, without quotation marks around it."""
+    first = next((line.strip() for line in answer.splitlines() if line.strip()), "")
+    return first[1:-1].strip() if len(first) > 1 and (first[0], first[-1]) in _QUOTES else first
+
+
+def _headed(name: str, words: Sequence[str]) -> str:
+    return f"{name} ({', '.join(words)}):" if words else f"{name}:"
+
+
+def question(examples: Examples, name: str, words: Sequence[str] = ()) -> str:
+    """Return a question for one more text of this meaning, which uses the key `words` if there are any."""
+    shown = "".join(f"{own}: {text}\n" for own, text in examples)
+    begin = f"Here are texts, a line each, after what they are about.\n\n{shown}\n" if examples else ""
+    using = f" Use the words: {', '.join(words)}." if words else ""
+    return f"{begin}Write one more text, about: {name}.{using} Answer with the text alone, in one line."

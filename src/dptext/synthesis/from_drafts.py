@@ -1,0 +1,156 @@
+"""Writers that see no logits: a server, or a class of another package. Words are counted in what they write.
+
+A package brings one by an entry point of `dptext.writers`, whose value is a subclass of `FromDrafts`::
+
+    [project.entry-points."dptext.writers"]
+    mine = "mine:Mine"
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+import numpy as np
+
+from dptext.synthesis.asking import Examples
+from dptext.synthesis.from_model import FromLanguage
+from dptext.synthesis.judging import believed
+from dptext.synthesis.word_shifts import More, Shift, Texts, WordTargets, plain
+from dptext.synthesis.writer import is_readable, one_line
+from dptext.types import Floats
+
+_USUAL: Final = 8.0  # pseudo-count: as if this many more drafts had words as public texts have them
+_STEP: Final = 0.7  # factor of each update of a shift after the first
+_LARGEST: Final = 5.0  # bound on the size of a shift of a word: such writers may repeat what is made likelier
+_LEAST: Final = 0.05  # a smaller shift is none
+SURE: Final = 2.0  # deviations of the noise that a number of marks must surpass for its word to be a key word
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Moves:
+    """How what is written should differ from what the model writes by itself.
+
+    Attributes:
+        shift: words, and by how much the logarithm of their odds should grow; negative where they are to be rarer.
+        lift: words that surpass the noise, and how many more of the texts should have them, as a share.
+    """
+
+    shift: Mapping[str, float]
+    lift: Mapping[str, float]
+
+
+class Drafter(Protocol):
+    """A loaded model that writes texts.
+
+    Attributes:
+        weights: sha256 of its weights; empty where nobody here can read them.
+    """
+
+    @property
+    def weights(self) -> str:
+        """sha256 of its weights; empty where nobody here can read them."""
+
+    def draft(
+        self, name: str, examples: Examples, n: int, *, moves: Moves, seed: int, more: More | None
+    ) -> Sequence[str]:
+        """Write about `n` texts.
+
+        Args:
+            name: the meaning of the label, in a few words.
+            examples: public texts, each after the meaning of its label.
+            n: number of texts; fewer may be returned.
+            moves: how the texts should differ from what the model writes by itself.
+            seed: seed of the choices, for a writer that can repeat them.
+            more: called with the number of texts that were written since the last call, if it is not None.
+        """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FromDrafts(FromLanguage):
+    """Settings of a writer that sees no logits, besides those of `FromLanguage`.
+
+    Attributes:
+        drafts: number of texts for each label in which words are counted.
+        matches: number of times that drafts are written anew to match the noisy numbers.
+    """
+
+    drafts: int = 64
+    matches: int = 1
+
+    @abstractmethod
+    def drafter(self, by: WordTargets) -> Drafter:
+        """Load the model, in the process that writes."""
+
+    def drafted(self, labels: int) -> int:
+        """Return the number of drafts for this number of labels; without steering nothing is counted."""
+        return labels * self.drafts * (self.matches + 1) if self.steered else 0
+
+    def opened(self, by: WordTargets) -> Counted:
+        """Load the model, in the process that writes."""
+        return Counted(by, self.drafter(by))
+
+
+class Counted:
+    """A loaded model that is moved by words, which are counted in its drafts."""
+
+    def __init__(self, by: WordTargets, drafter: Drafter) -> None:
+        self.by, self.drafter, self.examples = by, drafter, examples_of(by)
+        self.shown = {plain(text) for text, _ in by.examples}
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({type(self.drafter).__name__})"
+
+    @property
+    def weights(self) -> str:
+        """sha256 of the weights of the model; empty where nobody here can read them."""
+        return self.drafter.weights
+
+    def shift(self, label: int, seed: int, more: More | None = None) -> Shift:
+        """Return a shift as `Steers` does, `(2, width)`: shifts of the logarithms of the odds of words, and lifts."""
+        by, set_ = self.by, self.by.settings
+        found = np.zeros((2, len(by.lexicon)))
+        if not set_.steered:
+            return found, 0.0, 0
+        for time in range(set_.matches + 1):
+            now = self._rates(label, self._drafted(label, set_.drafts, seed + time, found, more))
+            if not time:
+                wanted = believed(by.numbers[label], float(by.units[label]), now, by.deviation)
+                sure = by.numbers[label] - by.units[label] * now > SURE * by.deviation
+                found[1] = np.where(sure, np.maximum(wanted - now, 0.0), 0.0)
+            step = np.clip(np.log(_odds(wanted) / _odds(now)), -2.0, 3.0)
+            found[0] = np.clip(found[0] + step * (_STEP if time else 1.0), -_LARGEST, _LARGEST)
+        return found, 0.0, 0
+
+    def texts(self, label: int, n: int, seed: int, shift: Floats, more: More | None = None) -> Texts:
+        """Return texts as `Steers` does."""
+        lines = map(one_line, self._drafted(label, n, seed, shift, more))
+        there = [line for line in dict.fromkeys(lines) if is_readable(line)]
+        return [line for line in there if plain(line) not in self.shown], 0.0, 0
+
+    def _drafted(self, label: int, n: int, seed: int, shift: Floats, more: More | None) -> Sequence[str]:
+        words = self.by.lexicon.words
+        moves = Moves(
+            {words[i]: float(shift[0, i]) for i in np.flatnonzero(np.abs(shift[0]) >= _LEAST).tolist()},
+            {words[i]: float(shift[1, i]) for i in np.flatnonzero(shift[1] > 0).tolist()},
+        )
+        return self.drafter.draft(self.by.names[label], self.examples, n, moves=moves, seed=seed, more=more)
+
+    def _rates(self, label: int, texts: Sequence[str]) -> Floats:
+        """Return the rates of words as marks `(width,)` in texts, pulled towards those of public texts."""
+        marks = self.by.lexicon.marks([one_line(text) for text in texts])
+        there = np.bincount(marks[marks >= 0], minlength=len(self.by.lexicon))
+        return np.asarray((there + _USUAL * self.by.usual[label]) / (len(texts) + _USUAL))
+
+
+def examples_of(by: WordTargets) -> list[tuple[str, str]]:
+    """Return the public examples, each after the meaning of its label."""
+    named = dict(zip(by.labels, by.names, strict=False))
+    return [(named.get(label or "", label or by.names[0]), one_line(text)) for text, label in by.examples]
+
+
+def _odds(rates: Floats) -> Floats:
+    clipped = np.clip(rates, 1e-6, 0.99)
+    return np.asarray(clipped / (1 - clipped))

@@ -1,0 +1,250 @@
+"""The writer `endpoint:BASE_URL#MODEL`: a language model behind a server that speaks the protocol of OpenAI."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from typing import ClassVar, Final, Literal, TypeAlias, get_args
+
+import numpy as np
+
+from dptext import _validate
+from dptext.errors import ConfigError, ServerError, ServerRefusedError
+from dptext.language.server import Address, Server, ServerText
+from dptext.synthesis.asking import TEMPLATES, Examples, Template, answer_line, lines, question
+from dptext.synthesis.from_drafts import SURE, FromDrafts, Moves, examples_of
+from dptext.synthesis.judging import believed
+from dptext.synthesis.lexicon import Lexicon
+from dptext.synthesis.pool import apportioned
+from dptext.synthesis.summary import Summary
+from dptext.synthesis.word_shifts import More, WordTargets
+from dptext.types import Json
+
+#: How noisy numbers move what a server writes: by biases of tokens, by key words in what is asked, by both, or by
+#: biases where the server takes them, else key words.
+By: TypeAlias = Literal["auto", "bias", "words", "both"]
+_LARGEST_BIAS: Final = 100.0  # of the protocol
+_WORDS: Final = (2, 4)  # least and largest number of key words of a text
+_SHOWN_WORDS: Final = 3  # key words of an example
+_CHARACTERS: Final = 4.0  # of a token, about
+_LABELS: Final = 10  # that are listed before anything is asked
+_STRONGEST: Final = 8  # words of each
+#: What a server is asked for the probe of biases: public, whatever the summary holds.
+_PROBE: Final = "red, green, blue, red, green,"
+_PROBE_WORD: Final = " apple"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FromEndpoint(FromDrafts):
+    """Settings of the writer `endpoint:BASE_URL#MODEL`, besides those of `FromDrafts`.
+
+    Attributes:
+        base: address of the server, with its /v1. The key comes from OPENAI_API_KEY.
+        model: name of the model there.
+        template: "lines" asks for the completion of lines; "chat" asks the chat model a question.
+        by: "bias" moves tokens of the noisy numbers' words; "words" asks for key words; "both"; "auto" takes biases
+            where the server takes them, else key words.
+        biases: largest number of tokens that are moved at once.
+        at_once: number of requests at once.
+        most_requests, most_tokens: budget; 0 is no limit. What was written is kept when it is spent.
+        allow_remote: whether the server may stand on another machine: noisy numbers and public texts go there.
+    """
+
+    takes: ClassVar[str] = "BASE_URL#MODEL"
+    part: ClassVar[int] = 32
+    means: ClassVar[tuple[str, ...]] = ("at_once", "most_requests", "most_tokens", "allow_remote")
+
+    base: str = ""
+    template: Template = "lines"
+    by: By = "auto"
+    biases: int = 300
+    at_once: int = 8
+    most_requests: int = 0
+    most_tokens: int = 0
+    allow_remote: bool = False
+
+    def __post_init__(self) -> None:
+        FromDrafts.__post_init__(self)
+        _validate.count(at_once=self.at_once, biases=self.biases)
+        _validate.not_negative(most_requests=self.most_requests, most_tokens=self.most_tokens)
+        for name, known in (("by", get_args(By)), ("template", TEMPLATES)):
+            if getattr(self, name) not in known:
+                raise ConfigError(f"Expected {name} to be one of {', '.join(known)}, found {getattr(self, name)!r}.")
+        address = self.address
+        if not self.allow_remote and not address.is_here:
+            raise ConfigError(
+                f"Expected a server on this machine, found {address.host}: public texts and noisy numbers would go "
+                "there. If they may, give --allow-remote (allow_remote=True in Python)."
+            )
+
+    @property
+    def address(self) -> Address:
+        """The server and its model."""
+        return Address.of(f"{self.base}#{self.model}")
+
+    @classmethod
+    def at(cls, place: str) -> dict[str, Json]:
+        """Return the settings that BASE_URL#MODEL names."""
+        address = Address.of(place)
+        return {"base": address.base, "model": address.model}
+
+    def notes(self) -> Iterator[str]:
+        """Yield sentences on what was not checked of a server."""
+        yield (
+            f"The server {self.address.host} named the model {self.model!r}: its weights were not checked, nor what it "
+            "trained on, nor what it keeps."
+        )
+        if not self.address.is_here:
+            yield f"Public examples, names of labels and noisy words were sent to {self.address.host}."
+
+    def said(self) -> dict[str, Json]:
+        """Return the settings as the certificate has them, and whether the server is on another machine."""
+        return {**asdict(self), "remote": not self.address.is_here}
+
+    def asks(self, summary: Summary, price: tuple[float, float] | None) -> Iterator[str]:
+        """Yield sentences on what would be asked of whom. `price` is that of a million tokens read, and written."""
+        self.require_words(summary)
+        by = WordTargets.of(summary, self)
+        wanted = apportioned(summary.shares, self.size)
+        labels = np.flatnonzero(wanted).tolist()
+        asked = self.size + self.drafted(len(labels))
+        examples, ask = examples_of(by), question if self.template == "chat" else lines
+        read = asked * sum(len(ask(examples, by.names[label])) for label in labels) / len(labels) / _CHARACTERS
+        cost = (read * price[0] + asked * self.tokens * price[1]) / 1e6 if price else 0.0
+        yield (
+            f"{asked:,} requests, {self.drafted(len(labels)):,} of them for drafts, would go to {self.address.host} "
+            f"for the model {self.model!r}, {self.at_once} at once; more where texts are repeats."
+        )
+        paid = f": at most about {cost:,.2f} by the price that was named" if price else ""
+        yield f"About {read:,.0f} tokens would be read, and at most {asked * self.tokens:,} written{paid}."
+        yield (
+            f"What goes there: {len(examples)} public examples and the name of a label in each request, and of the "
+            "noisy numbers the words that move what is written. The strongest by public text:"
+        )
+        for label in labels[:_LABELS]:
+            over = by.numbers[label] - by.units[label] * by.usual[label] > SURE * by.deviation
+            more = believed(by.numbers[label], float(by.units[label]), by.usual[label], by.deviation) - by.usual[label]
+            strongest = [by.lexicon.words[i] for i in np.argsort(-more, kind="stable").tolist() if over[i]]
+            yield f"{by.names[label]}: {', '.join(strongest[:_STRONGEST]) or 'none surpasses the noise'}"
+
+    def drafter(self, by: WordTargets) -> ServerDrafter:
+        """Ask the server what it takes. ServerError: it fails, or refuses."""
+        return ServerDrafter(self, Server(self.address), by.lexicon)
+
+
+class ServerDrafter:
+    """Writes by asking a server, with several requests at once."""
+
+    weights = ""  #: nobody here can read them
+
+    def __init__(self, settings: FromEndpoint, server: Server, lexicon: Lexicon) -> None:
+        self.settings, self.server, self.lexicon = settings, server, lexicon
+        self.requests = self.tokens = 0  # asked for so far
+        self._lock, self._known = threading.Lock(), dict[str, int | None]()
+        self.takes = self._takes() if settings.steered and settings.by != "words" else 0
+        if settings.by in {"bias", "both"} and not self.takes:
+            raise ConfigError(
+                f"Expected {server.address.host} to take biases of tokens and to tell tokens at /tokenize, but it does "
+                "not: set by=words."
+            )
+
+    def __repr__(self) -> str:
+        return f"ServerDrafter({self.server!r})"
+
+    def _takes(self) -> int:
+        """Return how many biases the server takes, by a public prompt; 0 if it takes none, or tells no tokens."""
+        token = self._token(_PROBE_WORD)
+        if token is None:
+            return 0
+        most = self.settings.biases
+        while most:
+            bias = {str(i): 0.001 for i in range(1_000, 1_000 + most - 1)} | {str(token): _LARGEST_BIAS}
+            try:
+                found = self._ask(_PROBE, bias, tokens=2)
+            except ServerRefusedError:
+                most //= 2
+                continue
+            return most if _PROBE_WORD.strip() in found.text else 0
+        return 0
+
+    def _token(self, text: str) -> int | None:
+        """Return the token of a text; None if it has several, or the server does not tell."""
+        if text not in self._known:
+            found = self.server.tokens(text)
+            self._known[text] = found[0] if found is not None and len(found) == 1 else None
+        return self._known[text]
+
+    def draft(
+        self, name: str, examples: Examples, n: int, *, moves: Moves, seed: int, more: More | None
+    ) -> Sequence[str]:
+        """Write about `n` texts, as `Drafter` does. ServerError: the server fails, or refuses."""
+        with_words = self.settings.by in {"words", "both"} or not self.takes
+        source = np.random.default_rng(seed)
+        bias = self._biases(moves.shift) if self.takes else {}
+        prompts = [
+            self._prompt(name, examples, self._drawn(moves.lift, source) if with_words else ()) for _ in range(n)
+        ]
+
+        def ask(prompt: str) -> str:
+            found = self._ask(prompt, bias, tokens=self.settings.tokens).text
+            found = answer_line(found) if self.settings.template == "chat" else found
+            if more is not None:
+                with self._lock:
+                    more(1)
+            return found
+
+        with ThreadPoolExecutor(self.settings.at_once) as threads:
+            running = [threads.submit(ask, prompt) for prompt in prompts]
+            try:
+                return [each.result() for each in running]
+            except BaseException:  # of any kind: it is raised again; nobody waits for requests that did not begin
+                threads.shutdown(wait=False, cancel_futures=True)
+                raise
+
+    def _ask(self, prompt: str, bias: Mapping[str, float], *, tokens: int) -> ServerText:
+        set_ = self.settings
+        with self._lock:
+            if set_.most_requests and self.requests >= set_.most_requests:
+                raise ServerError(f"The budget of {set_.most_requests:,} requests is spent.")
+            if set_.most_tokens and self.tokens >= set_.most_tokens:
+                raise ServerError(f"The budget of {set_.most_tokens:,} tokens is spent.")
+            self.requests += 1
+        more = {"logit_bias": dict(bias)} if bias else {}
+        if set_.template == "chat":
+            found = self.server.answered(prompt, tokens=tokens, temperature=set_.temperature, **more)
+        else:
+            found = self.server.completed(prompt, tokens=tokens, temperature=set_.temperature, stop="\n", **more)
+        with self._lock:
+            self.tokens += found.read + found.written
+        return found
+
+    def _prompt(self, name: str, examples: Examples, words: Sequence[str]) -> str:
+        if self.settings.template == "chat":
+            return question(examples, name, words)
+        known, listed = self.lexicon.known, self.lexicon.words
+        keys = [[listed[i] for i in sorted(known(text))[:_SHOWN_WORDS]] for _, text in examples]
+        return lines(examples, name, words, keys)
+
+    def _biases(self, shift: Mapping[str, float]) -> dict[str, float]:
+        """Return biases of the tokens of words: the largest, as many as the server takes.
+
+        A word counts that is one token within a text. Both its spellings, in small letters and with a capital, do.
+        """
+        found: dict[str, float] = {}
+        for word in sorted(shift, key=lambda word: (-abs(shift[word]), word)):
+            for spelled in dict.fromkeys((f" {word}", f" {word.capitalize()}")):
+                if len(found) >= self.takes:
+                    return found
+                if (token := self._token(spelled)) is not None:
+                    # The server adds it before it divides by the temperature.
+                    found[str(token)] = round(shift[word] * self.settings.temperature, 3)
+        return found
+
+    @staticmethod
+    def _drawn(lift: Mapping[str, float], source: np.random.Generator) -> list[str]:
+        """Draw key words for a text, in proportion to how many more texts should have them."""
+        words, weights = [*lift], np.array([*lift.values()])
+        n = min(int(source.integers(_WORDS[0], _WORDS[1] + 1)), len(words))
+        return [words[i] for i in source.choice(len(words), n, replace=False, p=weights / weights.sum())] if n else []

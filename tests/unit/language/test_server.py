@@ -1,0 +1,152 @@
+"""The client of a server that speaks the protocol of OpenAI, with servers that misbehave."""
+
+from __future__ import annotations
+
+import io
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+pytest.importorskip("openai")
+
+from dptext.errors import ConfigError, ServerError, ServerRefusedError
+from dptext.language.server import KEY, Address, Server
+from fake_server import FakeServer, serving
+
+PROMPT, SECRET = "a secret prompt of mine", "sk-secret-key"
+
+
+@pytest.fixture
+def fake(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeServer]:
+    monkeypatch.setenv(KEY, SECRET)
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")  # nothing is there
+    with serving() as found:
+        yield found
+
+
+@pytest.fixture
+def logged() -> Iterator[io.StringIO]:
+    """What all loggers say, the most talkative ones too."""
+    found = io.StringIO()
+    handler, root = logging.StreamHandler(found), logging.getLogger()
+    level = root.level
+    root.addHandler(handler)
+    root.setLevel(logging.DEBUG)
+    try:
+        yield found
+    finally:
+        root.removeHandler(handler)
+        root.setLevel(level)
+
+
+def client(fake: FakeServer, seconds: float = 30.0, retries: int = 2) -> Server:
+    return Server(Address.of(f"{fake.address}#tiny"), seconds=seconds, retries=retries)
+
+
+def test_a_completion_and_an_answer(fake: FakeServer) -> None:
+    server = client(fake)
+    found = server.completed(PROMPT, tokens=7, temperature=0.5, stop="\n", logit_bias={"5": 1.5})
+    assert found.text.startswith(" a ")
+    assert (found.read, found.written) == (40, 9)
+    path, headers, body = fake.asked[0]
+    assert path == "/v1/completions"
+    assert headers["authorization"] == f"Bearer {SECRET}"
+    assert body == {
+        "model": "tiny", "prompt": PROMPT, "max_tokens": 7, "temperature": 0.5, "stop": ["\n"],
+        "logit_bias": {"5": 1.5},
+    }  # fmt: skip
+    assert server.answered("Why?", tokens=7, temperature=0.5).text.startswith(" a ")
+    assert fake.asked[1][2]["messages"] == [{"role": "user", "content": "Why?"}]
+
+
+@pytest.mark.parametrize("fault", ["429", "500", "503", "cut", "json", "html", "type", "slow"])
+def test_a_fault_that_passes_is_tried_again(fault: str, fake: FakeServer) -> None:
+    fake.faults.append(fault)
+    server = client(fake, seconds=1.0 if fault == "slow" else 30.0)
+    assert server.completed(PROMPT, tokens=7, temperature=0.5).text.startswith(" a ")
+    assert len(fake.asked) == 2
+
+
+@pytest.mark.parametrize(
+    ("fault", "error", "said"),
+    [
+        ("401", ServerError, f"refused the key (status 401): set {KEY}"),
+        ("403", ServerError, "refused the key (status 403)"),
+        ("404", ServerRefusedError, "may know no model 'tiny'"),
+        ("400", ServerRefusedError, "status 400"),
+        ("422", ServerRefusedError, "status 422"),
+        ("429", ServerError, "failed 2 times (status 429)"),
+        ("500", ServerError, "failed 2 times (status 500)"),
+        ("cut", ServerError, "breaks off its answers"),
+        ("json", ServerError, "no completions"),
+        ("html", ServerError, "no completions"),
+        ("type", ServerError, "no completions"),
+        ("slow", ServerError, "did not answer in 1 seconds"),
+        ("307", ServerError, "status 307"),
+    ],
+)
+def test_a_fault_that_stays_is_told_without_texts_and_keys(
+    fault: str, error: type[Exception], said: str, fake: FakeServer, logged: io.StringIO
+) -> None:
+    fake.faults.extend([fault] * 40)
+    server = client(fake, seconds=1.0 if fault == "slow" else 30.0, retries=1)
+    with pytest.raises(error) as caught:
+        server.completed(PROMPT, tokens=7, temperature=0.5)
+    assert said in str(caught.value)
+    told = [str(caught.value), repr(caught.value), repr(server), logged.getvalue()]
+    assert caught.value.__cause__ is None
+    assert caught.value.__suppress_context__ or caught.value.__context__ is None
+    assert not any(PROMPT in each or SECRET in each for each in told)
+
+
+def test_a_server_that_is_not_there(fake: FakeServer) -> None:
+    with pytest.raises(ServerError, match="cannot be reached"):
+        Server(Address.of("http://127.0.0.1:9/v1#tiny"), retries=0).completed(PROMPT, tokens=7, temperature=0.5)
+
+
+def test_an_empty_text_is_an_answer(fake: FakeServer) -> None:
+    fake.faults.append("empty")
+    assert client(fake).completed(PROMPT, tokens=7, temperature=0.5).text == ""
+    assert len(fake.asked) == 1
+
+
+def test_tokens_by_the_server(fake: FakeServer) -> None:
+    assert client(fake).tokens(" cinema") == [fake.token(" cinema")]
+    fake.tokenizes = False
+    assert client(fake).tokens(" cinema") is None
+
+
+@pytest.mark.parametrize(
+    "place",
+    ["", "http://127.0.0.1:8080/v1", "#tiny", "127.0.0.1:8080/v1#tiny", "ftp://127.0.0.1/v1#tiny", "http:///v1#tiny"],
+)
+def test_what_is_no_address_is_refused(place: str) -> None:
+    with pytest.raises(ConfigError, match="Expected endpoint:BASE_URL#MODEL"):
+        Address.of(place)
+
+
+@pytest.mark.parametrize("place", ["http://me:word@h/v1#m", "https://h/v1?key=word#m"])
+def test_an_address_with_a_secret_is_refused_without_repeating_it(place: str) -> None:
+    with pytest.raises(ConfigError, match="without user, password and query") as caught:
+        Address.of(place)
+    assert "word@" not in str(caught.value)
+    assert "key=word" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("host", "here"),
+    [
+        ("127.0.0.1", True), ("127.9.9.9", True), ("localhost", True), ("[::1]", True), ("192.168.1.7", False),
+        ("example.org", False), ("localhost.example.org", False), ("10.0.0.1", False),
+    ],
+)  # fmt: skip
+def test_which_hosts_are_this_machine(host: str, here: bool) -> None:
+    assert Address.of(f"http://{host}:80/v1#m").is_here is here
+
+
+def test_a_server_elsewhere_needs_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(KEY, raising=False)
+    with pytest.raises(ConfigError, match=f"Expected {KEY} to hold the key of example.org"):
+        Server(Address.of("https://example.org/v1#m"))
+    Server(Address.of("http://127.0.0.1:80/v1#m"))

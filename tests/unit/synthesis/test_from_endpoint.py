@@ -1,0 +1,197 @@
+"""The writer with a server: what is asked, what moves it, its budget, and what is said before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("openai")
+
+import dptext as dp
+import rome
+from dptext.errors import ConfigError, ServerError
+from dptext.language.server import KEY
+from dptext.runs.writing import prepared
+from dptext.synthesis.from_drafts import Counted, Moves
+from dptext.synthesis.from_endpoint import FromEndpoint, ServerDrafter
+from dptext.synthesis.word_shifts import WordTargets
+from fake_server import FakeServer, serving
+
+SECRET = "sk-secret"
+MOVES = Moves({"rome": 2.0, "train": -1.5, "hotel": 0.5}, {"rome": 0.5, "river": 0.1, "loan": 0.05})
+
+
+@pytest.fixture
+def fake(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeServer]:
+    monkeypatch.setenv(KEY, SECRET)
+    with serving() as found:
+        yield found
+
+
+def settings(fake: FakeServer, **more: Any) -> FromEndpoint:
+    return FromEndpoint(**{"base": fake.address, "model": "tiny", "tokens": 9, "temperature": 0.5, **more})
+
+
+def drafter(fake: FakeServer, **more: Any) -> ServerDrafter:
+    found = WordTargets.of(rome.summary().summary, settings(fake, **more)).opened()
+    assert isinstance(found, Counted)
+    assert isinstance(found.drafter, ServerDrafter)
+    return found.drafter
+
+
+def drafted(writer: ServerDrafter, n: int = 3, moves: Moves = MOVES) -> list[str]:
+    return [*writer.draft("trips", [("trips", "Rome by train")], n, moves=moves, seed=1, more=None)]
+
+
+@pytest.mark.parametrize(("biases", "most", "takes"), [(1_000, 300, 300), (70, 300, 37), (1, 300, 1), (5, 4, 4)])
+def test_a_probe_finds_how_many_biases_are_taken(biases: int, most: int, takes: int, fake: FakeServer) -> None:
+    fake.biases = biases
+    assert drafter(fake, biases=most).takes == takes
+    assert not any(rome.CANARY in str(body) or "rome" in str(body) for _, _, body in fake.asked)
+
+
+@pytest.mark.parametrize("fault", ["refuses", "ignores", "tells no tokens"])
+def test_key_words_take_the_place_of_biases_where_a_server_takes_none(fault: str, fake: FakeServer) -> None:
+    fake.biases = {"refuses": 0, "ignores": -1}.get(fault, 1_000)
+    fake.tokenizes = fault != "tells no tokens"
+    writer = drafter(fake)
+    assert writer.takes == 0
+    assert len(drafted(writer, 40)) == 40
+    prompts = [body["prompt"] for body in fake.completions]
+    assert not any("logit_bias" in body for body in fake.completions)
+    assert all(prompt.splitlines()[0].startswith("trips (") for prompt in prompts)
+    words = [prompt.splitlines()[-1].partition("(")[2].partition(")")[0].split(", ") for prompt in prompts]
+    assert {2, 3} == {len(each) for each in words}  # two to four, and three are there
+    assert {word for each in words for word in each} == {"rome", "river", "loan"}
+    assert np.mean([each[0] == "rome" for each in words]) > 0.5
+    with pytest.raises(ConfigError, match="set by=words"):
+        drafter(fake, by="bias")
+
+
+def test_biases_are_shifts_times_the_temperature_for_both_spellings(fake: FakeServer) -> None:
+    drafted(drafter(fake))
+    (body, *_), token = fake.completions, fake.token
+    assert body["logit_bias"] == {
+        str(token(" rome")): 1.0, str(token(" Rome")): 1.0, str(token(" train")): -0.75, str(token(" Train")): -0.75,
+        str(token(" hotel")): 0.25, str(token(" Hotel")): 0.25,
+    }  # fmt: skip
+    assert body["prompt"] == "trips: Rome by train\ntrips:"
+    assert (body["max_tokens"], body["temperature"], body["stop"]) == (9, 0.5, ["\n"])
+
+
+def test_the_largest_shifts_are_taken_first(fake: FakeServer) -> None:
+    drafted(drafter(fake, biases=3))
+    (body, *_), token = fake.completions, fake.token
+    assert {*body["logit_bias"]} == {str(token(each)) for each in (" rome", " Rome", " train")}
+
+
+def test_a_chat_model_is_asked_a_question(fake: FakeServer) -> None:
+    drafted(drafter(fake, template="chat", by="both"))
+    (body, *_) = fake.completions
+    (message,) = body["messages"]
+    assert "trips: Rome by train" in message["content"]
+    assert "Use the words: " in message["content"]
+    assert body["logit_bias"]
+    assert "stop" not in body
+
+
+def test_without_steering_no_noisy_number_is_sent(fake: FakeServer) -> None:
+    made = dp.write(rome.summary(), writer=f"endpoint:{fake.address}#tiny", size=12, steered=False, seed=1)
+    assert len(made.releases) == 12
+    assert len(fake.asked) == 12
+    assert not any("logit_bias" in body or "(" in body["prompt"] for _, _, body in fake.asked)
+
+
+def test_the_corpus_has_the_words_of_the_noisy_numbers(fake: FakeServer) -> None:
+    given = {"writer": f"endpoint:{fake.address}#tiny", "size": 60, "drafts": 24, "seed": 1}
+    made = dp.write(rome.summary(), **given)
+    assert len(made.releases) == 60
+    assert np.mean(["rome" in each.output.casefold() for each in made.releases]) > 0.8
+    (said, *_) = made.sentences
+    assert said.startswith("The server 127.0.0.1 named the model 'tiny': its weights were not checked")
+    derived = made.certificate.derived
+    assert (derived["writer"], derived["base"], derived["model"]) == ("endpoint", fake.address, "tiny")
+    assert "weights" not in derived
+    assert "its weights were not checked: the server alone named it" in made.certificate.explain()
+    assert derived["remote"] is False
+    assert SECRET not in made.certificate.to_json()
+    elsewhere = replace(made.certificate, derived={**derived, "remote": True}).explain()
+    assert "noisy words were sent to that server" in elsewhere
+    assert "were sent" not in made.certificate.explain()
+
+
+def test_no_request_holds_private_text(fake: FakeServer) -> None:
+    dp.write(rome.summary(), writer=f"endpoint:{fake.address}#tiny", size=30, drafts=8, by="both", seed=1)
+    assert len(fake.asked) > 40
+    assert not any(rome.CANARY in str(each) for each in fake.asked)
+
+
+@pytest.mark.parametrize(("budget", "asked"), [({"most_requests": 9}, 9), ({"most_tokens": 9 * 49}, 9)])
+def test_a_budget_ends_the_writing(budget: dict[str, int], asked: int, fake: FakeServer) -> None:
+    writer = drafter(fake, at_once=1, **budget)
+    with pytest.raises(ServerError, match=r"budget of .* is spent"):
+        drafted(writer, 40)
+    assert len([path for path, _, _ in fake.asked if path.endswith("completions")]) == asked
+
+
+def test_a_failing_server_ends_the_writing_and_no_more_is_asked(fake: FakeServer) -> None:
+    writer = drafter(fake, at_once=2)
+    fake.faults.extend(["", "", "", "401"] + ["401"] * 99)
+    before = len(fake.asked)
+    with pytest.raises(ServerError, match="refused the key"):
+        drafted(writer, 90)
+    assert len(fake.asked) - before < 15
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"base": "http://example.org/v1"}, "--allow-remote"),
+        ({"by": "magic"}, "Expected by to be one of auto, bias, words, both"),
+        ({"template": "poem"}, "Expected template to be one of lines, chat"),
+        ({"at_once": 0}, "at_once=0"),
+        ({"biases": 0}, "biases=0"),
+        ({"most_requests": -1}, "most_requests=-1"),
+        ({"most_tokens": -1}, "most_tokens=-1"),
+        ({"base": ""}, "Expected endpoint:BASE_URL#MODEL"),
+    ],
+)
+def test_settings_that_cannot_be_used_are_refused(wrong: dict[str, Any], said: str, fake: FakeServer) -> None:
+    with pytest.raises(ConfigError, match=said):
+        settings(fake, **wrong)
+
+
+def test_a_summary_without_words_is_refused_before_anything_is_asked(fake: FakeServer) -> None:
+    plain = dp.summarize(
+        rome.private()[:50], [each.text for each in dp.sample_records(60)], label="label", labels=("travel", "money"),
+        encoder="glove", words=8, about=50, dim=4, seed=1,
+    )  # fmt: skip
+    given = {"writer": f"endpoint:{fake.address}#tiny"}
+    with pytest.raises(ConfigError, match="Expected a summary of words"):
+        dp.write(plain, **given)
+    with pytest.raises(ConfigError, match="Expected a summary of words"):
+        list(prepared(plain, **given).asks())
+    assert fake.asked == []
+
+
+def test_a_server_elsewhere_is_named_in_what_is_said() -> None:
+    there = FromEndpoint(base="https://example.org/v1", model="m", allow_remote=True)
+    assert there.said()["remote"] is True
+    assert "were sent to example.org" in " ".join(there.notes())
+
+
+def test_what_would_be_asked_is_said_before(fake: FakeServer) -> None:
+    how = {"writer": f"endpoint:{fake.address}#tiny", "size": 500, "drafts": 20, "mix": {"travel": 0.5}}
+    said = "\n".join(prepared(rome.summary(), **how).asks((2.0, 10.0)))
+    assert fake.asked == []
+    assert "580 requests, 80 of them for drafts, would go to 127.0.0.1 for the model 'tiny', 8 at once" in said
+    assert "at most 5,220 written: at most about 0.0" in said  # 9 tokens each
+    assert "travel: rome" in said
+    assert "money: none surpasses the noise" in said
+    assert rome.CANARY not in said
+    free = "\n".join(prepared(rome.summary(), **how).asks())
+    assert "by the price" not in free
