@@ -12,6 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 import dptext as dp
+import rome
 from commands import Interpreter
 from dptext import audits
 from dptext.cli.app import app
@@ -22,11 +23,12 @@ from dptext.errors import ConfigError, MissingExtraError
 from dptext.mechanisms.candidates.rankers import RANKERS
 from dptext.registry import MECHANISMS, SYNTHESES
 from dptext.runs.specs import spec_from_settings
+from dptext.runs.writing import WRITERS
 from dptext.utility.classification import CLASSIFIERS
 from dptext.version import __version__
 from installing import run, write_package
 
-DOORS: dict[str, Door[Any]] = {door.group: door for door in (NOISES, RANKERS, CLASSIFIERS, audits.AUDITS)}
+DOORS: dict[str, Door[Any]] = {door.group: door for door in (NOISES, RANKERS, CLASSIFIERS, audits.AUDITS, WRITERS)}
 REGISTRIES: dict[str, Door[Any]] = {door.group: door for door in (MECHANISMS, SYNTHESES)}  # see test_their_mechanism.py
 COMMANDS = "dptext.commands"
 Run = Callable[..., str]
@@ -88,6 +90,15 @@ def test_its_ranker_ranks_and_is_saved(dptext: Run, folder: Path) -> None:
     dptext("privatize headlines.txt out.txt --record line --model ranked.model")
     assert set((folder / "out.txt").read_text("utf-8").splitlines()) <= {"good news", "bad weather", "the election"}
     assert "the longest length is public" in dptext("explain out.txt")
+
+
+def test_its_writer_writes(dptext: Run, folder: Path) -> None:
+    rome.summary().write(folder / "a.summary")
+    said = dptext("write a.summary echoed.jsonl --writer echo --size 12 --set drafts=8 --seed 1")
+    assert "12 texts to echoed.jsonl" in said
+    assert "by the writer echo" in said
+    assert "rome" in (folder / "echoed.jsonl").read_text("utf-8")
+    assert "Expected --writer echo, found echo:loud" in dptext("write a.summary x.jsonl --writer echo:loud", code=2)
 
 
 def test_the_rest_of_it_is_there_in_python(installed: Path, tmp_path: Path) -> None:
@@ -170,6 +181,7 @@ OURS = {
     "dptext.rankers": ("tfidf", "adept"),
     "dptext.classifiers": ("tfidf", "bilstm"),
     "dptext.audits": ("exact", "reconstruct"),
+    "dptext.writers": ("pool", "endpoint"),
 }
 
 
@@ -180,7 +192,7 @@ def test_a_package_takes_no_name_of_ours(group: str, packages: Path) -> None:
         write_package(packages, f"usurper{i}", name, "raise AssertionError('imported')", group)
     door = fresh(DOORS[group])
     assert [*door] == before
-    assert [len(door.brought.get(name, ())) for name in OURS[group]] == [0, 1]
+    assert [len(door.brought.get(name, ())) for name in OURS[group]] == [0, int(OURS[group][1] in OWN[group])]
 
 
 @pytest.mark.parametrize("group", DOORS)
