@@ -52,6 +52,11 @@ $(STAMPS)/language: $(STAMPS)/dev locks/language.txt
 
 language: $(STAMPS)/language
 
+# 102 MB: a server of language models for the tests that ask a real one
+$(STAMPS)/server: $(STAMPS)/language locks/server.txt
+	$(LOCKED) -r locks/server.txt
+	@touch $@
+
 # -- the two commands
 
 demo: $(STAMPS)/demo
@@ -69,7 +74,7 @@ serve: $(STAMPS)/dev
 
 # -- the rest
 
-test-all: $(STAMPS)/language
+test-all: $(STAMPS)/server
 	OMP_NUM_THREADS=1 DPTEXT_EXAMPLES=200 $(BIN)/python -m pytest -n auto --dist worksteal -m '' --durations 15
 
 format: $(STAMPS)/dev
@@ -131,7 +136,7 @@ check: $(STAMPS)/dev
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --upgrade \
   --no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock'
 NO_TORCH := --no-emit-package torch --excludes locks/cuda.in --excludes locks/ours.in locks/backend.in
-EXTRAS := $(addprefix --extra ,files frames glove ledger ray torch)
+EXTRAS := $(addprefix --extra ,endpoint files frames glove ledger ray torch)
 lock: $(STAMPS)/venv
 	$(LOCKED) -r locks/dev.txt
 	$(LOCK) -o locks/dev.txt $(NO_TORCH) $(PROJECTS) $(EXTRAS) --group dev
