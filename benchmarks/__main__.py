@@ -84,6 +84,7 @@ PLANS: dict[str, Plan] = {
     "gateway": Plan(
         r"(?P<what>\w+) .+ clients, (?P<ratio>[\d.]+) of the throughput of the library", "of the library's texts", "1"
     ),
+    "gpu_writer": Plan(r"\| (?P<what>transformers, \w+) \| (?P<ratio>[\d.]+) \|", "times as fast as our kernels"),
     "peers": Plan(
         r"\| (?P<other>[^|]+) \| (?P<what>[^|]+) \| [\d.]+ \| [\d.]+ \| (?P<ratio>[\d.e+]+) \(", "times as fast as", "1"
     ),

@@ -64,6 +64,7 @@ LINES = {
         "candidates",
         "1.273",
     ),
+    "gpu_writer": ("| transformers, cuda | 21.30 | 3,210 | 900 | -1.204 | 0.31 |", "transformers, cuda", "21.30"),
     "peers": (
         "| opendp 0.16.0 | 10,000 draws, discrete Laplace | 5.3 | 102.6 | 19.5 (19.4 to 19.6) | 8 | 1, 1 | the same |",
         "10,000 draws, discrete Laplace",
