@@ -6,10 +6,11 @@ and versions.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import io
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -232,12 +233,15 @@ def load_torch_model(place: str, *, device: str = "auto", precision: Precision =
         from dptext.embeddings.devices import require_device  # noqa: PLC0415 (needs torch)
     on = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
     require_device(on)
+    if path.is_file():
+        with needing(f"{_WHAT} of a GGUF file", "dptext[torch]"):
+            import accelerate  # noqa: F401, PLC0415 (transformers reads such files with it, and names no line to install it)
     fast = on.startswith("cuda") and torch.cuda.is_bf16_supported()
     dtype = {"auto": torch.bfloat16 if fast else torch.float32}.get(precision) or getattr(torch, precision)
     folder, named = (path.parent, {"gguf_file": path.name}) if path.is_file() else (path, {})
     local: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False, **named}
     weights = {} if named else {"use_safetensors": True}
-    with quiet():
+    with quiet(), contextlib.redirect_stderr(io.StringIO()):  # the reader of GGUF files shows a bar
         try:
             tokenizer = AutoTokenizer.from_pretrained(str(folder), **local)
             network = AutoModelForCausalLM.from_pretrained(str(folder), dtype=dtype, **weights, **local).to(on)  # type: ignore[arg-type]
@@ -296,7 +300,7 @@ def _stops(network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> froz
     return frozenset(int(token) for token in found)
 
 
-@contextmanager
+@contextlib.contextmanager
 def quiet() -> Iterator[None]:
     """Silence the library's progress bars and advice within the context."""
     from transformers.utils import logging as transformers_logging  # noqa: PLC0415 (an extra)
