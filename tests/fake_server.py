@@ -22,7 +22,8 @@ class FakeServer:
     Attributes:
         asked: path, headers and body of each request.
         faults: what goes wrong with the next completions, first in, first out: a status, "cut", "json", "type", "html",
-            "slow", "empty" or "same"; "" is none.
+            "slow", "empty", "same" (the prompt is repeated), "more" (nothing stops it) or "think"; "" is none.
+        newer: whether it takes `max_completion_tokens` in the place of `max_tokens`, and no temperature.
         biases: most entries of logit_bias that are taken; 0 refuses any, -1 takes and ignores them.
         tokenizes: whether it tells tokens.
     """
@@ -30,7 +31,7 @@ class FakeServer:
     def __init__(self) -> None:
         self.asked: list[tuple[str, dict[str, str], dict[str, Any]]] = []
         self.faults: deque[str] = deque()
-        self.biases, self.tokenizes, self.address = 1_000, True, ""
+        self.biases, self.tokenizes, self.newer, self.address = 1_000, True, False, ""
         self._tokens, self._lock, self._written = dict[str, int](), threading.Lock(), 0
 
     def token(self, text: str) -> int:
@@ -80,10 +81,14 @@ def serving() -> Iterator[FakeServer]:
             if self.path == "/tokenize":
                 if not found.tokenizes:
                     return self.answered(b'{"error": "no such path"}', 404)
-                return self.answered(json.dumps({"tokens": [found.token(body["content"])]}).encode())
+                line, text = body["content"][:1], body["content"][1:]
+                parts = [line, text] if line == "\n" and text else [body["content"]]
+                return self.answered(json.dumps({"tokens": [found.token(each) for each in parts]}).encode())
             fault = found.faults.popleft() if found.faults else ""
             if found.biases >= 0 and len(body.get("logit_bias", {})) > found.biases:
                 return self.answered(b'{"error": "too many"}', 400)
+            if found.newer and {"max_tokens", "temperature"} & {*body}:
+                return self.answered(b'{"error": "unknown settings"}', 400)
             if fault.isdigit():
                 prompt = body.get("prompt", "")
                 return self.answered(json.dumps({"error": {"message": f"no: {prompt}"}}).encode(), int(fault))
@@ -95,7 +100,11 @@ def serving() -> Iterator[FakeServer]:
                 return self.answered(b'{"choices": [{"text": 7}]}')
             if fault == "slow":
                 time.sleep(1.5)
-            text = {"empty": "", "same": str(body.get("prompt", ""))}.get(fault, found.text(body))
+            text = found.text(body)
+            text = {
+                "empty": "", "same": f"{body.get('prompt', '')}{text}", "more": f"{text}\ntravel: more of it\ntravel:",
+                "think": "<think>\nWhat could they",
+            }.get(fault, text)  # fmt: skip
             choice = {"text": text, "index": 0, "finish_reason": "stop"}
             if "messages" in body:
                 choice["message"] = {"role": "assistant", "content": text}

@@ -50,7 +50,15 @@ class LedgerGoneError(LedgerError):
 
 
 class ServerError(ConfigError):
-    """The server of a language model cannot be used now. The message names its host, never a text or a key."""
+    """The server of a language model cannot be used now. The message names its host, never a text or a key.
+
+    Attributes:
+        status: status of the answer; 0 without an answer.
+    """
+
+    def __init__(self, message: str, *, status: int = 0) -> None:
+        super().__init__(message)
+        self.status = status
 
 
 class ServerRefusedError(ServerError):

@@ -63,19 +63,20 @@ def test_a_server_writes_a_corpus(folder: Path, fake: FakeServer) -> None:
     assert all(SECRET not in path.read_text("utf-8", "replace") for path in folder.iterdir())
 
 
-def test_a_server_that_fails_in_the_middle_loses_nothing(folder: Path, fake: FakeServer) -> None:
+@pytest.mark.parametrize("more", [(), ("--force",)])
+def test_a_server_that_fails_in_the_middle_loses_nothing(more: tuple[str, ...], folder: Path, fake: FakeServer) -> None:
     """A failed run keeps its texts. The same command goes on, with another budget too, and asks for the rest alone."""
     given = ("write", "a.summary", "out.jsonl", "--writer", f"endpoint:{fake.address}#tiny", "--size", 120, *DRAFTS)
     spent = ran(folder, *given, "--set", "most_requests=70", code=2)
     assert "The budget of 70 requests is spent." in spent
     assert "What was written is in out.jsonl.part.jsonl: the same command goes on." in spent
     assert not (folder / "out.jsonl").exists()
-    kept = [each for row in rows(folder / "out.jsonl.part.jsonl")[1:] for each in row.get("texts", [])]
-    assert len(kept) == 32  # of 53 that were asked for: the second part is not whole
+    kept = [row["answer"] for row in rows(folder / "out.jsonl.part.jsonl")[1:] if "answer" in row]
+    assert len(kept) == 70 - 2  # two requests found out what the server takes
     fake.asked.clear()
-    ran(folder, *given)
-    assert len(fake.completions) == 120 - 32
-    assert {*kept} <= {row["text"] for row in rows(folder / "out.jsonl")}
+    ran(folder, *given, *more)
+    assert len(fake.completions) == 16 + 120 - len(kept)
+    assert {*kept[16:]} <= {row["text"] for row in rows(folder / "out.jsonl")}
     assert not (folder / "out.jsonl.part.jsonl").exists()
 
 
@@ -93,10 +94,12 @@ def test_what_another_run_kept_is_refused_and_overwritten_by_force(folder: Path,
     [
         ("endpoint:http://example.org/v1#m", (), "give --allow-remote"),
         ("endpoint:http://example.org/v1", ("--allow-remote",), "Expected endpoint:BASE_URL#MODEL"),
-        ("endpoint", (), "Expected --writer endpoint:BASE_URL#MODEL, found endpoint"),
-        ("model", (), "Expected --writer model:PATH, found model"),
+        ("endpoint", (), "Expected --writer endpoint:BASE_URL#MODEL, found endpoint without it"),
+        ("endpont:http://me:pw@h/v1#m", (), "Expected writer='endpont' to be one of"),
+        ("model", (), "Expected --writer model:PATH, found model without it"),
+        ("pool", ("--price", "1,2"), "Expected --price with --dry-run alone"),
         ("model:nowhere", (), "Expected model:nowhere to name a folder"),
-        ("pool:x", (), "Expected --writer pool, found pool:x"),
+        ("pool:x", (), "Expected --writer pool, found pool with something after it"),
         ("poet", (), "to be one of pool, builtin, model, endpoint"),
         ("pool", ("--template", "chat"), "Known: size, prior"),
         ("endpoint:http://127.0.0.1:1/v1#m", ("--dry-run", "--price", "cheap"), "Expected --price to be two prices"),

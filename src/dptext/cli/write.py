@@ -18,8 +18,8 @@ from dptext.cli.chosen import merged, set_values
 from dptext.cli.corpus_options import listed
 from dptext.cli.corpus_runs import files_of
 from dptext.cli.grouped import computes, leaves, runs
-from dptext.cli.terminal import DRAFTED, counted
-from dptext.errors import ConfigError, ServerError
+from dptext.cli.terminal import DRAFTED, counted, say
+from dptext.errors import ConfigError
 from dptext.runs import summarizing, writing
 from dptext.runs.certificate import certificate_path
 from dptext.runs.synthesized import REPORT_SUFFIXES, paths_of, text_columns
@@ -114,8 +114,10 @@ def write(
 ) -> None:
     fields = Fields(text_field, label=label_field)
     inputs = tuple(path for path in (summary, certificate_path(summary), pool.public) if path is not None)
-    for path in paths_of(target):
+    keep = target.with_name(f"{target.name}.part.jsonl")
+    for path in (*paths_of(target), keep):
         refuse_inputs(path, inputs)
+    for path in paths_of(target):
         Target(path, force, inputs, private=False).check()
     shares, public = _mix(mix), pool.records(text_field)
     read = summarizing.read_summary(summary)
@@ -126,19 +128,21 @@ def write(
     )
     ready = writing.prepared(read, writer=writer, mix=shares, public=public, text=text_field, **settings)
     prices = _prices(price)
+    if price is not None and not dry_run:
+        raise ConfigError("Expected --price with --dry-run alone, which says what writing would cost.")
     if dry_run:
-        print("\n".join(["Nothing is asked or written now.", *ready.asks(prices)]))
+        asks = ["Nothing is asked or written now.", *ready.asks(prices)]
+        print(json.dumps({"sentences": asks}, indent=2) if as_json else "\n".join(asks))
         return
-    keep = target.with_name(f"{target.name}.part.jsonl")
     keeps = ready.writer != "pool"
-    if force:
-        keep.unlink(missing_ok=True)
     with counted("writing", DRAFTED) as tell, _going_on(keep if keeps else None):
         made = writing.write(
-            ready, text=text_field, label=label_field, seed=seed, on_progress=tell, keep=keep if keeps else None
-        )
+            ready, text=text_field, label=label_field, seed=seed, on_progress=tell, keep=keep if keeps else None,
+            force=force,
+        )  # fmt: skip
     certificate = replace(made, inputs=inputs).write(target, force=force)
-    keep.unlink(missing_ok=True)
+    if keeps:
+        keep.unlink(missing_ok=True)
     if as_json:
         told = {"certificate": str(certificate_path(target)), **json.loads(certificate.to_json())}
         print(json.dumps({**told, "sentences": list(made.sentences)}, indent=2))
@@ -154,13 +158,14 @@ def write(
 
 @contextlib.contextmanager
 def _going_on(keep: Path | None) -> Iterator[None]:
-    """Say of an error that stopped the writing that the same command goes on."""
+    """Say of what stopped the writing, also Ctrl-C, that the same command goes on."""
+    before = None if keep is None or not keep.exists() else keep.stat().st_size
     try:
         yield
-    except ServerError as error:
-        if keep is None or not keep.exists():
-            raise
-        raise type(error)(f"{error} What was written is in {keep.name}: the same command goes on.") from error
+    except BaseException:  # of any kind: it is raised again
+        if keep is not None and keep.exists() and keep.stat().st_size != before:
+            say(f"What was written is in {keep.name}: the same command goes on.")
+        raise
 
 
 def _prices(text: str | None) -> tuple[float, float] | None:

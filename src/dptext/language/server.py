@@ -45,8 +45,12 @@ class Address:
     def of(cls, place: str) -> Address:
         """Return what BASE_URL#MODEL names. ConfigError: it is no such address, or holds a user, a key or a query."""
         base, _, model = place.partition("#")
-        parts = urlsplit(base)
-        if parts.scheme not in {"http", "https"} or not parts.hostname or not model:
+        try:
+            parts = urlsplit(base)
+            right = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+        except ValueError:  # the port is no number, or a bracket is open
+            right = False
+        if not right or not model:
             raise ConfigError(
                 "Expected endpoint:BASE_URL#MODEL, such as endpoint:http://127.0.0.1:8080/v1#smollm2: the base holds "
                 "the /v1."
@@ -59,6 +63,12 @@ class Address:
     def host(self) -> str:
         """The name of the host."""
         return str(urlsplit(self.base).hostname)
+
+    @property
+    def origin(self) -> str:
+        """The address without its path."""
+        parts = urlsplit(self.base)
+        return f"{parts.scheme}://{parts.netloc}"
 
     @property
     def is_here(self) -> bool:
@@ -81,15 +91,17 @@ class Server:
     def __init__(self, address: Address, *, seconds: float = _SECONDS, retries: int = _RETRIES) -> None:
         """Make the client; nothing is asked yet. MissingExtraError: its package is absent.
 
-        ConfigError: no key is set for a server elsewhere.
+        ConfigError: the key cannot be sent, or would go to another machine without encryption.
         """
         with needing("The writer endpoint", "dptext[endpoint]"):
             import openai  # noqa: PLC0415 (an extra, slow to load)
-        key = os.environ.get(KEY, "")
-        if not key and not address.is_here:
-            raise ConfigError(f"Expected {KEY} to hold the key of {address.host}, as it is not on this machine.")
+        key = os.environ.get(KEY, "").strip()
+        if not (key.isascii() and key.isprintable()):
+            raise ConfigError(f"Expected {KEY} to hold a key of plain characters, found others.")
+        if key and not address.is_here and not address.base.startswith("https:"):
+            raise ConfigError(f"Expected https:// for {address.host}, as the key in {KEY} goes there: or unset it.")
         logging.getLogger("openai").setLevel(logging.WARNING)  # below, it logs what is asked
-        self.address = address
+        self.address, self._newer = address, False  # whether the server takes the newer names of settings alone
         # A redirect could lead to another host, and a proxy would read what goes to this machine.
         http = openai.DefaultHttpxClient(follow_redirects=False, trust_env=not address.is_here)
         self._client: OpenAI = openai.OpenAI(
@@ -112,15 +124,33 @@ class Server:
         )
 
     def answered(self, question: str, *, tokens: int, temperature: float, **more: Any) -> ServerText:
-        """Return how the model answers a question, by at most `tokens`. ServerError: the server fails."""
+        """Return how the model answers a question, by at most `tokens`. ServerError: the server fails.
+
+        Some models take neither `max_tokens` nor a temperature. A refused request is asked once more without them.
+        """
         create: Any = self._client.chat.completions.create
-        return self._answer(
-            lambda: create(
-                model=self.address.model, messages=[{"role": "user", "content": question}], max_tokens=tokens,
-                temperature=temperature, **more,
-            ),
-            lambda choice: choice.message.content,
-        )  # fmt: skip
+
+        def ask() -> Any:
+            set_ = {"max_completion_tokens": tokens} if self._newer else {
+                "max_tokens": tokens, "temperature": temperature
+            }  # fmt: skip
+            return create(model=self.address.model, messages=[{"role": "user", "content": question}], **set_, **more)
+
+        try:
+            return self._answer(ask, lambda choice: choice.message.content)
+        except ServerRefusedError as error:
+            if self._newer or error.status not in {400, 422}:
+                raise
+            self._newer = True
+            try:
+                return self._answer(ask, lambda choice: choice.message.content)
+            except ServerRefusedError:
+                self._newer = False
+                raise error from None
+
+    def close(self) -> None:
+        """End what is being asked, and ask nothing more."""
+        self._client.close()
 
     def _answer(self, ask: Any, text_of: Any) -> ServerText:
         for _ in range(_WRONG):
@@ -144,8 +174,10 @@ class Server:
         }  # fmt: skip
         try:
             found = self._asked(lambda: self._client.post(self.address.beside("tokenize"), cast_to=object, body=body))
-        except ServerRefusedError:
-            return None
+        except ServerError as error:
+            if 400 <= error.status < 429:
+                return None
+            raise
         tokens = found.get("tokens") if isinstance(found, Mapping) else None
         right = isinstance(tokens, Sequence) and all(isinstance(token, int) for token in tokens)
         return list(tokens) if right and tokens is not None else None
@@ -159,16 +191,18 @@ class Server:
             return ask()
         except (openai.AuthenticationError, openai.PermissionDeniedError) as error:
             # Chained errors would show the request.
-            raise ServerError(f"{host} refused the key (status {error.status_code}): set {KEY}.") from None
+            said = f"{host} refused the key (status {error.status_code}): set {KEY}."
+            raise ServerError(said, status=error.status_code) from None
         except openai.APIStatusError as error:
-            if 400 <= error.status_code < 429 and error.status_code != 408:
+            status = error.status_code
+            if 400 <= status < 429 and status not in {408, 409}:
                 raise ServerRefusedError(
-                    f"{host} refused a request (status {error.status_code}): it may know no model "
-                    f"{self.address.model!r}, or take no such request."
+                    f"{host} refused a request (status {status}): it may know no model {self.address.model!r}, or be "
+                    "asked for chats alone (--template chat).",
+                    status=status,
                 ) from None
-            raise ServerError(
-                f"{host} failed {self._client.max_retries + 1} times (status {error.status_code})."
-            ) from None
+            times = f" {self._client.max_retries + 1} times" if status >= 400 else ""
+            raise ServerError(f"{host} failed{times} (status {status}).", status=status) from None
         except openai.APITimeoutError:
             raise ServerError(f"{host} did not answer in {self._client.timeout:.0f} seconds, several times.") from None
         except openai.APIConnectionError:

@@ -32,6 +32,10 @@ Precision: TypeAlias = Literal["auto", "float32", "bfloat16", "float16"]
 _WHAT: Final = "The writer model:PATH"
 _BATCH_CPU: Final = 64
 _BATCH_GPU: Final = 256
+#: Errors of libraries that read damaged or unknown models.
+_ERRORS: Final = (
+    OSError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RuntimeError, ImportError,
+)  # fmt: skip
 _LONGEST: Final = 8192  # limit of tokens for models that name none
 #: What a text stands after when its tokens are asked for, as some tokenizers put a space before a text that begins.
 _BEFORE: Final = "\n"
@@ -104,27 +108,38 @@ class TorchModel:
         temperature: float,
         options: int,
         seed: int,
+        batch: int = 0,
         on_progress: OnWritten | None = None,
     ) -> Drafts:
         """Continue a prompt `n` times up to one of `ends`, by at most `most` tokens.
 
         Tokens are drawn in proportion to p^(1 / temperature) e^shift among the `options` most likely ones and `ends`.
-        Tokens that are already in a text get no positive shift. The prompt is read once for a batch.
+        Tokens that are already in a text get no positive shift. The prompt is read once for a batch of at most `batch`
+        texts; 0 takes 64 on a CPU and 256 on a GPU. A batch that does not fit into memory is halved.
+
+        ConfigError: not even one text fits into memory.
         """
         import torch  # noqa: PLC0415 (an extra, slow to load)
 
         device = self.network.device
         texts: list[list[int]] = []
         expected, likely, drawn = np.zeros(self.size), 0.0, 0
-        batch = _BATCH_CPU if device.type == "cpu" else _BATCH_GPU
+        most_rows = batch or (_BATCH_CPU if device.type == "cpu" else _BATCH_GPU)
         with torch.inference_mode(), torch.random.fork_rng([device] if device.type == "cuda" else []):
             torch.manual_seed(seed)
-            for begun in range(0, n, batch):
+            while (begun := len(texts)) < n:
                 steps = _Steps(shift, sorted(ends), len(prompt), temperature, options, device)
                 if on_progress is not None:
                     steps.on_step = partial(_told, on_progress, begun, most)
-                texts += self._continued(prompt, min(batch, n - begun), steps, most)
-                expected += steps.expected.double().cpu().numpy()
+                try:
+                    texts += self._continued(prompt, min(most_rows, n - begun), steps, most)
+                except torch.OutOfMemoryError:
+                    if most_rows == 1:
+                        raise ConfigError("Expected a model that fits into memory: take a smaller one.") from None
+                    most_rows //= 2
+                    torch.cuda.empty_cache()
+                    continue
+                expected += steps.expected.cpu().double().numpy()
                 likely += steps.likely
                 drawn += steps.drawn
                 if on_progress is not None:
@@ -137,18 +152,21 @@ class TorchModel:
         from transformers import DynamicCache, GenerationConfig, LogitsProcessorList  # noqa: PLC0415
 
         ids = torch.tensor([list(prompt)], device=self.network.device)
+        rows, known = ids.repeat(n, 1), dict[str, Any]()
         cache = DynamicCache(config=self.network.config)
-        self.network(ids[:, :-1], past_key_values=cache, use_cache=True, logits_to_keep=1)
-        cache.batch_repeat_interleave(n)
-        rows = ids.repeat(n, 1)
+        # Models that keep a state in the place of keys and values have no such method: each row reads the prompt.
+        if len(prompt) > 1 and all(hasattr(layer, "batch_repeat_interleave") for layer in cache.layers):
+            self.network(ids[:, :-1], past_key_values=cache, use_cache=True, logits_to_keep=1)
+            cache.batch_repeat_interleave(n)
+            known["past_key_values"] = cache
         pad = min(steps.ends)
         set_ = GenerationConfig(  # type: ignore[no-untyped-call]
             max_new_tokens=most, do_sample=True, temperature=1.0, top_k=0, top_p=1.0, eos_token_id=list(steps.ends),
             pad_token_id=pad, use_cache=True,
         )  # fmt: skip
         found = self.network.generate(  # type: ignore[operator]  # transformers adds it
-            rows, attention_mask=torch.ones_like(rows), past_key_values=cache, generation_config=set_,
-            logits_processor=LogitsProcessorList([steps]),
+            rows, attention_mask=torch.ones_like(rows), generation_config=set_,
+            logits_processor=LogitsProcessorList([steps]), **known,
         )[:, len(prompt) :]  # fmt: skip
         steps.finish(found)
         return [self._cut(row, frozenset(steps.ends)) for row in found.tolist()]
@@ -223,7 +241,7 @@ def load_torch_model(place: str, *, device: str = "auto", precision: Precision =
     ConfigError: there is no such model or device, the model needs code of its own, its files are damaged, or it
     computes no finite numbers. MissingExtraError: a package is absent.
     """
-    path = Path(place)
+    path = Path(place).expanduser()
     files = _weight_files(path)
     with needing(_WHAT, "dptext[torch]"):
         import torch  # noqa: PLC0415 (an extra, slow to load)
@@ -236,7 +254,7 @@ def load_torch_model(place: str, *, device: str = "auto", precision: Precision =
     if path.is_file():
         with needing(f"{_WHAT} of a GGUF file", "dptext[torch]"):
             import accelerate  # noqa: F401, PLC0415 (transformers reads such files with it, and names no line to install it)
-    fast = on.startswith("cuda") and torch.cuda.is_bf16_supported()
+    fast = on.startswith("cuda") and torch.cuda.is_bf16_supported(including_emulation=False)
     dtype = {"auto": torch.bfloat16 if fast else torch.float32}.get(precision) or getattr(torch, precision)
     folder, named = (path.parent, {"gguf_file": path.name}) if path.is_file() else (path, {})
     local: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False, **named}
@@ -244,15 +262,19 @@ def load_torch_model(place: str, *, device: str = "auto", precision: Precision =
     with quiet(), contextlib.redirect_stderr(io.StringIO()):  # the reader of GGUF files shows a bar
         try:
             tokenizer = AutoTokenizer.from_pretrained(str(folder), **local)
-            network = AutoModelForCausalLM.from_pretrained(str(folder), dtype=dtype, **weights, **local).to(on)  # type: ignore[arg-type]
-            network.eval()
+            read: Any = AutoModelForCausalLM.from_pretrained  # its types know no pair
+            network, loaded = read(str(folder), dtype=dtype, output_loading_info=True, **weights, **local)
+            network.to(on).eval()
             stops = _stops(network, tokenizer)
             # Else the model's own settings would fill in those that are not set.
             network.generation_config = GenerationConfig()  # type: ignore[no-untyped-call]
             with torch.inference_mode():
                 logits = network(torch.tensor([[next(iter(stops))]], device=on)).logits[0, -1].float()
-        except (OSError, ValueError, KeyError, TypeError, RuntimeError, ImportError, SafetensorError) as error:
+        except (*_ERRORS, SafetensorError) as error:
             raise ConfigError(f"Cannot load the language model {path}: {error}") from error
+    # transformers fills what is missing at random.
+    if wrong := [*map(str, loaded["missing_keys"]), *map(str, loaded["mismatched_keys"])]:
+        raise ConfigError(f"Expected the weights {wrong[0]} in {path}, which are not there. Save the model again.")
     if not bool(logits.isfinite().all()):
         raise ConfigError(f"Expected {path} to compute finite numbers, found NaN or infinity: take another model.")
     config = network.config.get_text_config()

@@ -220,9 +220,10 @@ class Certificate:
             weights = str(self.derived.get("weights", ""))[:12]
             model = f" with a language model (sha256 of its weights {weights}...)" if weights else ""
             if self.derived["writer"] == "endpoint":
+                named, base = self.derived.get("model"), self.derived.get("base")
                 model = (
-                    f" with the model {self.derived['model']!r} of the server at {self.derived['base']} (its weights "
-                    "were not checked: the server alone named it)"
+                    f" with the model {named!r} of the server at {base} (its weights were not checked: the server "
+                    "alone named it)"
                 )
             head += (
                 f" The texts were written by {self.derived['writer']}{model} from the summary with sha256 "
@@ -230,7 +231,8 @@ class Certificate:
                 "costs nothing."
             )
             if self.derived.get("remote"):
-                head += " Public examples, names of labels and noisy words were sent to that server."
+                words = ", names of labels and noisy words" if self.derived.get("steered") else " and names of labels"
+                head += f" Public examples{words} were sent to that server."
         elif self.derived:
             added = cast("list[str]", self.derived["added"])
             head += f" It is the sum of {len(added)} summaries: sha256 {', '.join(each[:12] for each in added)}."

@@ -35,6 +35,7 @@ from dptext.text.records import TEXT_FIELD, Fields, Release
 from dptext.text.tables import Texts
 from dptext.text.writers import encode_batch
 from dptext.types import Json
+from dptext.version import __version__
 
 _SHOWN: Final = 8  # labels with their shares
 #: dptext's writers: name, and place of the class of settings.
@@ -159,9 +160,10 @@ def _writer_of(summary: Summary, given: str | None, set_: Mapping[str, Json]) ->
     writer is unknown, has no place or one too many, or its model is not here.
     """
     name, _, place = (default_writer(summary) or "pool" if given is None else given).partition(":")
-    takes = WRITERS.named(name, f"writer={given!r}").takes
+    takes = WRITERS.named(name, f"writer={name!r}").takes
     if bool(takes) != bool(place):
-        raise ConfigError(f"Expected --writer {WRITERS.spelled(name)}, found {given}.")
+        found = f"{name} without it" if takes else f"{name} with something after it"
+        raise ConfigError(f"Expected --writer {WRITERS.spelled(name)}, found {found}.")
     if name != "builtin" or WORDS not in summary.spec.blocks:
         return name, place, ""
     model = str(set_.get("model") or summary.spec.model)
@@ -188,6 +190,7 @@ def write(
     label: str | None = None,
     seed: int | None = None,
     keep: str | PathLike[str] | None = None,
+    force: bool = False,
     on_progress: Progress | None = None,
     **set_: Json,
 ) -> Synthesized:
@@ -212,6 +215,7 @@ def write(
         seed: seed of the writer's choices.
         keep: a file that keeps what a language model has written, so that a run that was stopped goes on. It stays
             until it is removed.
+        force: whether what another run kept in that file may be replaced.
         on_progress: called with the number of texts written so far and of all texts.
         set_: more settings of the writer; see `FromPool`, `FromModel`, `FromTransformers` and `FromEndpoint` in
             `dptext.synthesis`.
@@ -232,9 +236,10 @@ def write(
         more["on_progress"] = on_progress
         if keep is not None:
             given = {name: value for name, value in by.said.items() if name not in how.means}
-            run: dict[str, Json] = {"summary": by.sha256, "seed": seed, **given}
-            more["kept"], begun = KeptWriting.begin(Path(keep), run, secrets.randbits(32) if seed is None else seed)
-            source = seeded(begun)
+            run: dict[str, Json] = {"summary": by.sha256, "seed": seed, "version": __version__, **given}
+            begun = secrets.randbits(32) if seed is None else seed
+            kept = more["kept"] = KeptWriting.begin(Path(keep), run, begun, replace=force)
+            source = seeded(kept.seed)
     made = how.write(by.summary, source, **more)
     said = (
         *([by.instead] if by.instead else []), *_too_large(by.summary, how), *made.sentences,

@@ -24,10 +24,26 @@ def lines(examples: Examples, name: str, words: Sequence[str] = (), keys: Sequen
     return "".join(shown) + _headed(name, words)
 
 
-def answer_line(answer: str) -> str:
-    """Return the text in an answer: its first line that holds something, without quotation marks around it."""
-    first = next((line.strip() for line in answer.splitlines() if line.strip()), "")
+def answer_line(answer: str, name: str = "") -> str:
+    """Return the text in an answer of a chat model: its first line that holds something.
+
+    Thoughts in <think> tags, a line that announces the text, `name:` before it, and marks around it are left out.
+    """
+    if "<think>" in answer:
+        answer = answer.partition("</think>")[2]
+    there = [line.strip() for line in answer.splitlines() if line.strip()]
+    if len(there) > 1 and there[0].endswith(":"):
+        there = there[1:]
+    first = (there or [""])[0].strip("*").strip()
+    if name and first.lower().startswith(f"{name.lower()}:"):
+        first = first[len(name) + 1 :].strip("*").strip()
     return first[1:-1].strip() if len(first) > 1 and (first[0], first[-1]) in _QUOTES else first
+
+
+def completion_line(text: str, prompt: str) -> str:
+    """Return the line with which a model went on, of what a server returned: some repeat the prompt, or do not stop."""
+    rest = text.removeprefix(prompt).strip()
+    return rest.splitlines()[0].strip() if rest else ""
 
 
 def _headed(name: str, words: Sequence[str]) -> str:

@@ -12,8 +12,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.context import SpawnContext, SpawnProcess
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, runtime_checkable
 
+from dptext.synthesis.kept_writing import KeptWriting
 from dptext.synthesis.spec import Progress
 from dptext.synthesis.word_shifts import More, Shift, Steers, Texts, WordTargets
 from dptext.types import Floats
@@ -23,6 +24,14 @@ if TYPE_CHECKING:
 
 LOOK_SECONDS: Final = 0.5  # after which the number of texts that the processes have written is looked at again
 Result = TypeVar("Result")
+
+
+@runtime_checkable
+class KeepsAnswers(Protocol):
+    """A writer that keeps each answer of a server."""
+
+    def keep(self, kept: KeptWriting) -> None:
+        """Keep the answers there, and ask for none that is there."""
 
 
 @dataclass(slots=True)
@@ -63,6 +72,11 @@ class Desk:
         """sha256 of the weights of the model; empty where nobody here can read them."""
         return self._steered.weights
 
+    def keep(self, kept: KeptWriting) -> None:
+        """Let a writer that asks a server keep each answer."""
+        if isinstance(self._steered, KeepsAnswers):
+            self._steered.keep(kept)
+
     def shifts(self, tasks: Iterable[tuple[int, int]]) -> Iterator[tuple[int, Shift]]:
         """Yield label and shift for each label with its seed."""
         for label, seed in tasks:
@@ -84,6 +98,9 @@ class Desks:
     def weights(self) -> str:
         """sha256 of the weights of the model, as one of the processes loaded it; empty where nobody can read them."""
         return self._pool.submit(_weights).result()
+
+    def keep(self, kept: KeptWriting) -> None:
+        """Do nothing: a task is kept when its process has done it."""
 
     def shifts(self, tasks: Iterable[tuple[int, int]]) -> Iterator[tuple[int, Shift]]:
         """Yield label and shift for each label with its seed, in the order of the tasks."""

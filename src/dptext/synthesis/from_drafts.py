@@ -8,20 +8,27 @@ A package brings one by an entry point of `dptext.writers`, whose value is a sub
 
 from __future__ import annotations
 
+import re
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
 import numpy as np
 
+from dptext.errors import ConfigError
 from dptext.synthesis.asking import Examples
+from dptext.synthesis.desks import KeepsAnswers
 from dptext.synthesis.from_model import FromLanguage
 from dptext.synthesis.judging import believed
+from dptext.synthesis.kept_writing import KeptWriting
+from dptext.synthesis.pool import apportioned
+from dptext.synthesis.summary import Summary
 from dptext.synthesis.word_shifts import More, Shift, Texts, WordTargets, plain
 from dptext.synthesis.writer import is_readable, one_line
 from dptext.types import Floats
 
+CHARACTERS: Final = 4  #: of a token, about
 _USUAL: Final = 8.0  # pseudo-count: as if this many more drafts had words as public texts have them
 _STEP: Final = 0.7  # factor of each update of a shift after the first
 _LARGEST: Final = 5.0  # bound on the size of a shift of a word: such writers may repeat what is made likelier
@@ -72,6 +79,8 @@ class Drafter(Protocol):
 class FromDrafts(FromLanguage):
     """Settings of a writer that sees no logits, besides those of `FromLanguage`.
 
+    All settings stand in the certificate: a key of a server must come from elsewhere, such as the environment.
+
     Attributes:
         drafts: number of texts for each label in which words are counted.
         matches: number of times that drafts are written anew to match the noisy numbers.
@@ -89,8 +98,20 @@ class FromDrafts(FromLanguage):
         return labels * self.drafts * (self.matches + 1) if self.steered else 0
 
     def opened(self, by: WordTargets) -> Counted:
-        """Load the model, in the process that writes."""
-        return Counted(by, self.drafter(by))
+        """Load the model, in the process that writes. ConfigError: its `weights` are no sha256."""
+        found = self.drafter(by)
+        if found.weights and not re.fullmatch("[0-9a-f]{64}", found.weights):
+            raise ConfigError(f"Expected weights of the writer's model to be a sha256, found {found.weights!r:.80}.")
+        return Counted(by, found)
+
+    def asks(self, summary: Summary, price: tuple[float, float] | None) -> Iterator[str]:
+        """Yield sentences on what would be asked of whom. `price` is that of a million tokens read, and written."""
+        self.require_words(summary)
+        drafts = self.drafted(int(np.count_nonzero(apportioned(summary.shares, self.size))))
+        yield (
+            f"{self.size + drafts:,} texts, {drafts:,} of them drafts, would be asked of {type(self).__name__}. What "
+            "leaves this machine is up to its package: it gets public examples, names of labels and noisy words."
+        )
 
 
 class Counted:
@@ -119,10 +140,15 @@ class Counted:
             if not time:
                 wanted = believed(by.numbers[label], float(by.units[label]), now, by.deviation)
                 sure = by.numbers[label] - by.units[label] * now > SURE * by.deviation
-                found[1] = np.where(sure, np.maximum(wanted - now, 0.0), 0.0)
+            found[1] = np.where(sure, np.maximum(found[1] + wanted - now, 0.0), 0.0)
             step = np.clip(np.log(_odds(wanted) / _odds(now)), -2.0, 3.0)
             found[0] = np.clip(found[0] + step * (_STEP if time else 1.0), -_LARGEST, _LARGEST)
         return found, 0.0, 0
+
+    def keep(self, kept: KeptWriting) -> None:
+        """Let a drafter that asks a server keep each answer."""
+        if isinstance(self.drafter, KeepsAnswers):
+            self.drafter.keep(kept)
 
     def texts(self, label: int, n: int, seed: int, shift: Floats, more: More | None = None) -> Texts:
         """Return texts as `Steers` does."""
@@ -146,9 +172,9 @@ class Counted:
 
 
 def examples_of(by: WordTargets) -> list[tuple[str, str]]:
-    """Return the public examples, each after the meaning of its label."""
-    named = dict(zip(by.labels, by.names, strict=False))
-    return [(named.get(label or "", label or by.names[0]), one_line(text)) for text, label in by.examples]
+    """Return the public examples, each after the meaning of its label, and of about twice as many tokens as texts."""
+    named, most = dict(zip(by.labels, by.names, strict=False)), 2 * by.settings.tokens * CHARACTERS
+    return [(named.get(label or "", label or by.names[0]), one_line(text)[:most]) for text, label in by.examples]
 
 
 def _odds(rates: Floats) -> Floats:

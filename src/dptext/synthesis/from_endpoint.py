@@ -13,9 +13,10 @@ import numpy as np
 from dptext import _validate
 from dptext.errors import ConfigError, ServerError, ServerRefusedError
 from dptext.language.server import Address, Server, ServerText
-from dptext.synthesis.asking import TEMPLATES, Examples, Template, answer_line, lines, question
-from dptext.synthesis.from_drafts import SURE, FromDrafts, Moves, examples_of
+from dptext.synthesis.asking import TEMPLATES, Examples, Template, answer_line, completion_line, lines, question
+from dptext.synthesis.from_drafts import CHARACTERS, SURE, FromDrafts, Moves, examples_of
 from dptext.synthesis.judging import believed
+from dptext.synthesis.kept_writing import KeptWriting
 from dptext.synthesis.lexicon import Lexicon
 from dptext.synthesis.pool import apportioned
 from dptext.synthesis.summary import Summary
@@ -25,12 +26,14 @@ from dptext.types import Json
 #: How noisy numbers move what a server writes: by biases of tokens, by key words in what is asked, by both, or by
 #: biases where the server takes them, else key words.
 By: TypeAlias = Literal["auto", "bias", "words", "both"]
+BYS: Final = get_args(By)
 _LARGEST_BIAS: Final = 100.0  # of the protocol
 _WORDS: Final = (2, 4)  # least and largest number of key words of a text
 _SHOWN_WORDS: Final = 3  # key words of an example
-_CHARACTERS: Final = 4.0  # of a token, about
 _LABELS: Final = 10  # that are listed before anything is asked
 _STRONGEST: Final = 8  # words of each
+_REFUSED: Final = 4  # requests that may be refused for what they hold; and half as many as are answered
+_EMPTY: Final = 16  # answers that may be empty; and as many as are not
 #: What a server is asked for the probe of biases: public, whatever the summary holds.
 _PROBE: Final = "red, green, blue, red, green,"
 _PROBE_WORD: Final = " apple"
@@ -69,7 +72,7 @@ class FromEndpoint(FromDrafts):
         FromDrafts.__post_init__(self)
         _validate.count(at_once=self.at_once, biases=self.biases)
         _validate.not_negative(most_requests=self.most_requests, most_tokens=self.most_tokens)
-        for name, known in (("by", get_args(By)), ("template", TEMPLATES)):
+        for name, known in (("by", BYS), ("template", TEMPLATES)):
             if getattr(self, name) not in known:
                 raise ConfigError(f"Expected {name} to be one of {', '.join(known)}, found {getattr(self, name)!r}.")
         address = self.address
@@ -94,14 +97,18 @@ class FromEndpoint(FromDrafts):
         """Yield sentences on what was not checked of a server."""
         yield (
             f"The server {self.address.host} named the model {self.model!r}: its weights were not checked, nor what it "
-            "trained on, nor what it keeps."
+            "trained on, nor what it keeps or passes on."
         )
         if not self.address.is_here:
-            yield f"Public examples, names of labels and noisy words were sent to {self.address.host}."
+            words = ", names of labels and noisy words" if self.steered else " and names of labels"
+            yield f"Public examples{words} were sent to {self.address.host}."
 
     def said(self) -> dict[str, Json]:
-        """Return the settings as the certificate has them, and whether the server is on another machine."""
-        return {**asdict(self), "remote": not self.address.is_here}
+        """Return the settings as the certificate has them, and whether the server is on another machine.
+
+        The path of the address is left out, as some hold secrets.
+        """
+        return {**asdict(self), "base": self.address.origin, "remote": not self.address.is_here}
 
     def asks(self, summary: Summary, price: tuple[float, float] | None) -> Iterator[str]:
         """Yield sentences on what would be asked of whom. `price` is that of a million tokens read, and written."""
@@ -111,7 +118,7 @@ class FromEndpoint(FromDrafts):
         labels = np.flatnonzero(wanted).tolist()
         asked = self.size + self.drafted(len(labels))
         examples, ask = examples_of(by), question if self.template == "chat" else lines
-        read = asked * sum(len(ask(examples, by.names[label])) for label in labels) / len(labels) / _CHARACTERS
+        read = asked * sum(len(ask(examples, by.names[label])) for label in labels) / len(labels) / CHARACTERS
         cost = (read * price[0] + asked * self.tokens * price[1]) / 1e6 if price else 0.0
         yield (
             f"{asked:,} requests, {self.drafted(len(labels)):,} of them for drafts, would go to {self.address.host} "
@@ -143,6 +150,9 @@ class ServerDrafter:
         self.settings, self.server, self.lexicon = settings, server, lexicon
         self.requests = self.tokens = 0  # asked for so far
         self._lock, self._known = threading.Lock(), dict[str, int | None]()
+        self._kept: KeptWriting | None = None
+        self._break: list[int] | None = None  # tokens of a line break
+        self._good = self._refused = self._empty = 0
         self.takes = self._takes() if settings.steered and settings.by != "words" else 0
         if settings.by in {"bias", "both"} and not self.takes:
             raise ConfigError(
@@ -153,11 +163,19 @@ class ServerDrafter:
     def __repr__(self) -> str:
         return f"ServerDrafter({self.server!r})"
 
+    def keep(self, kept: KeptWriting) -> None:
+        """Keep each answer there, and ask for none that is there."""
+        self._kept = kept
+
     def _takes(self) -> int:
-        """Return how many biases the server takes, by a public prompt; 0 if it takes none, or tells no tokens."""
+        """Return how many biases the server takes, by a public prompt; 0 if it takes none, or tells no tokens.
+
+        ServerError: the server fails, or refuses the prompt without biases.
+        """
         token = self._token(_PROBE_WORD)
         if token is None:
             return 0
+        self._ask(_PROBE, {}, tokens=2)
         most = self.settings.biases
         while most:
             bias = {str(i): 0.001 for i in range(1_000, 1_000 + most - 1)} | {str(token): _LARGEST_BIAS}
@@ -170,10 +188,14 @@ class ServerDrafter:
         return 0
 
     def _token(self, text: str) -> int | None:
-        """Return the token of a text; None if it has several, or the server does not tell."""
+        """Return the token of a text within a line; None if it has several, or the server does not tell."""
         if text not in self._known:
-            found = self.server.tokens(text)
-            self._known[text] = found[0] if found is not None and len(found) == 1 else None
+            # Some tokenizers put a space before a text that begins, so that the token within a line is another.
+            if self._break is None:
+                self._break = self.server.tokens("\n")
+            both = self.server.tokens(f"\n{text}") if self._break is not None else None
+            rest = both[len(self._break or ()) :] if both is not None else []
+            self._known[text] = rest[0] if len(rest) == 1 else None
         return self._known[text]
 
     def draft(
@@ -187,21 +209,53 @@ class ServerDrafter:
             self._prompt(name, examples, self._drawn(moves.lift, source) if with_words else ()) for _ in range(n)
         ]
 
-        def ask(prompt: str) -> str:
-            found = self._ask(prompt, bias, tokens=self.settings.tokens).text
-            found = answer_line(found) if self.settings.template == "chat" else found
+        kept = self._kept
+
+        def ask(place: int) -> str:
+            found = kept.answers.get((seed, place)) if kept is not None else None
+            if found is None:
+                found = self._line(prompts[place], bias, name)
+                if kept is not None and found:  # an empty answer is asked for again
+                    kept.keep_answer(seed, place, found)
             if more is not None:
                 with self._lock:
                     more(1)
             return found
 
-        with ThreadPoolExecutor(self.settings.at_once) as threads:
-            running = [threads.submit(ask, prompt) for prompt in prompts]
-            try:
-                return [each.result() for each in running]
-            except BaseException:  # of any kind: it is raised again; nobody waits for requests that did not begin
-                threads.shutdown(wait=False, cancel_futures=True)
-                raise
+        threads = ThreadPoolExecutor(self.settings.at_once)
+        try:
+            return [each.result() for each in [threads.submit(ask, place) for place in range(n)]]
+        except BaseException:  # of any kind, Ctrl-C too: it is raised again; nobody waits for what is being asked
+            threads.shutdown(wait=False, cancel_futures=True)
+            self.server.close()
+            raise
+        finally:
+            threads.shutdown(wait=False)
+
+    def _line(self, prompt: str, bias: Mapping[str, float], name: str) -> str:
+        """Return the text that the server writes; empty if it holds none, or the request was refused.
+
+        A request that is refused for what it holds is left out. ServerError: hardly any is answered with a text.
+        """
+        set_ = self.settings
+        try:
+            found = self._ask(prompt, bias, tokens=set_.tokens).text
+        except ServerRefusedError:
+            with self._lock:
+                self._refused += 1
+                if self._refused > _REFUSED + self._good // 2:
+                    raise
+            return ""
+        line = answer_line(found, name) if set_.template == "chat" else completion_line(found, prompt)
+        with self._lock:
+            self._good += bool(line)
+            self._empty += not line
+            if self._empty > _EMPTY + self._good:
+                raise ServerError(
+                    f"{self.server.address.host} answered {self._empty} times without a text: a model that thinks "
+                    "first needs more tokens (--set tokens=500) or its thoughts switched off; others, --template chat."
+                )
+        return line
 
     def _ask(self, prompt: str, bias: Mapping[str, float], *, tokens: int) -> ServerText:
         set_ = self.settings

@@ -23,7 +23,7 @@ from dptext.sampling.randomness import Randomness
 from dptext.synthesis.blocks import POINTS, WORDS
 from dptext.synthesis.desks import WritingProgress, desk
 from dptext.synthesis.judging import labelled
-from dptext.synthesis.kept_writing import KeptDesk, KeptWriting
+from dptext.synthesis.kept_writing import KeptDesk, KeptWriting, WritingDesk
 from dptext.synthesis.pool import apportioned, shuffled
 from dptext.synthesis.spec import Progress, Synthetic
 from dptext.synthesis.summary import Summary, SummarySpec
@@ -140,7 +140,11 @@ class FromLanguage(HowSteered):
         found, seen = [list[str]() for _ in numbers], set[str]()
         most = self.workers(whole)
         with desk(WordTargets.of(summary, self), most if apart or most > 1 else 0, progress) as at_work:
-            writers = at_work if kept is None else KeptDesk(at_work, kept, progress.add)
+            writers: WritingDesk = at_work
+            if kept is not None:
+                kept.require(at_work.weights)
+                at_work.keep(kept)
+                writers = KeptDesk(at_work, kept, progress.add, self.drafted(1))
             seeds = _seeds(len(labels), source)
             shifts = {}
             for label, (shift, likely, tokens) in writers.shifts(zip(labels, seeds, strict=True)):

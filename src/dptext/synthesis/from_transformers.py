@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, get_args
 
 from dptext import _validate
@@ -28,20 +28,23 @@ class FromTransformers(FromLanguage):
         options: number of tokens among which one is chosen.
         device: "auto" takes a GPU where there is one; else "cpu", "cuda", or another device of torch.
         precision: "auto" takes bfloat16 on a GPU that has it, else float32.
+        batch: number of texts at once; 0 takes 64 on a CPU and 256 on a GPU. A batch that does not fit is halved.
         template: "lines" shows examples as lines; "chat" asks by the model's own chat template.
     """
 
     takes: ClassVar[str] = "PATH"
-    means: ClassVar[tuple[str, ...]] = ("device", "precision")
+    means: ClassVar[tuple[str, ...]] = ("device", "precision", "batch")
 
     options: int = 512
     device: str = "auto"
     precision: Precision = "auto"
+    batch: int = 0
     template: Template = "lines"
 
     def __post_init__(self) -> None:
         FromLanguage.__post_init__(self)
         _validate.within(2, 4096, options=self.options)
+        _validate.not_negative(batch=self.batch)
         for name, known in (("precision", get_args(Precision)), ("template", TEMPLATES)):
             if getattr(self, name) not in known:
                 raise ConfigError(f"Expected {name} to be one of {', '.join(known)}, found {getattr(self, name)!r}.")
@@ -49,7 +52,9 @@ class FromTransformers(FromLanguage):
     def opened(self, by: WordTargets) -> Steered:
         """Load the model. ConfigError, MissingExtraError: see `load_torch_model` and `LineWriter.of`."""
         model = load_torch_model(self.model, device=self.device, precision=self.precision)
-        return Steered.of(by, model, TorchChat if self.template == "chat" else TorchLines, self.options)
+        steered = Steered.of(by, model, TorchChat if self.template == "chat" else TorchLines, self.options)
+        assert isinstance(steered.writer, TorchLines)  # noqa: S101 (it was made of this class)
+        return replace(steered, writer=replace(steered.writer, batch=self.batch))
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -57,6 +62,7 @@ class TorchLines(LineWriter):
     """A line writer whose model torch computes."""
 
     model: TorchModel
+    batch: int = 0
 
     def asked(self, label: int) -> tuple[Sequence[int], frozenset[int]]:
         """Return the tokens of the prompt of a label, and those that end a text."""
@@ -70,7 +76,7 @@ class TorchLines(LineWriter):
         (seed,) = uniform_below(1 << 32, 1, randomness).tolist()
         return self.model.write(
             prompt, n, shift=shift, ends=ends, most=self.tokens, temperature=self.temperature, options=self.options,
-            seed=seed, on_progress=on_progress,
+            seed=seed, batch=self.batch, on_progress=on_progress,
         )  # fmt: skip
 
 

@@ -1,6 +1,7 @@
 """What a writer has written so far, in a file, so that a run that was stopped goes on where it was.
 
-The file holds what was written from noisy numbers and public text alone. A line is one task.
+The file holds what was written from noisy numbers and public text alone. Its first line names the run. Each other line
+is a finished task of a desk, or one answer of a server.
 """
 
 from __future__ import annotations
@@ -8,10 +9,11 @@ from __future__ import annotations
 import base64
 import json
 import os
+import threading
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, Final, Protocol, Self
 
 import numpy as np
 
@@ -19,6 +21,8 @@ from dptext.errors import ConfigError
 from dptext.synthesis.word_shifts import More, Shift, Texts
 from dptext.text.files import open_private, write_private
 from dptext.types import Floats, Json
+
+_MARK: Final = "dptext write"  # by which a file is known as one of these
 
 
 class WritingDesk(Protocol):
@@ -36,60 +40,93 @@ class WritingDesk(Protocol):
 
 
 class KeptWriting:
-    """The finished tasks of a run, by label, number of texts (0 for a shift) and seed.
+    """The finished tasks of a run, and answers of servers. The file is made when the first of them is kept.
 
-    The file is made when the first task is kept.
+    Attributes:
+        done: finished tasks by label, number of texts (0 for a shift) and seed.
+        answers: texts by the seed of what was asked, and their place.
     """
 
-    def __init__(self, path: Path, head: Mapping[str, Json], done: dict[tuple[int, int, int], Any]) -> None:
-        self.path, self.head, self.done = path, head, done
+    def __init__(self, path: Path, head: dict[str, Any]) -> None:
+        self.path, self.head = path, head
+        self.done: dict[tuple[int, int, int], Any] = {}
+        self.answers: dict[tuple[int, int], str] = {}
+        self._lock = threading.Lock()
 
     def __repr__(self) -> str:
-        return f"KeptWriting({len(self.done)} tasks)"
+        return f"KeptWriting({len(self.done)} tasks, {len(self.answers)} answers)"
+
+    @property
+    def seed(self) -> int:
+        """The seed of the run."""
+        return int(self.head["seed"])
 
     @classmethod
-    def begin(cls, path: Path, run: Mapping[str, Json], seed: int) -> tuple[Self, int]:
-        """Return what the file holds of this run, and the seed of the run: that of the file, or a new `seed`.
+    def begin(cls, path: Path, run: Mapping[str, Json], seed: int, *, replace: bool = False) -> Self:
+        """Return what the file holds of this run. A run that begins has this `seed`.
 
-        ConfigError: the file is of another run.
+        `replace` removes what another run kept. ConfigError: the file is of another run, or none of these files.
         """
-        data = path.read_bytes() if path.exists() else b""
-        if (whole := data.rfind(b"\n") + 1) < len(data):  # the last line was cut off
-            with open_private(path) as file:
-                file.truncate(whole)
-        first, *rest = data[:whole].decode("utf-8").splitlines() or [""]
+        new = cls(path, {"kept by": _MARK, "run": json.loads(json.dumps(dict(run))), "seed": seed})
+        if not path.exists():
+            return new
+        data = path.read_bytes() if path.is_file() else b""
+        first, *rest = data[: data.rfind(b"\n") + 1].splitlines() or [b""]
         try:
             head = json.loads(first)
         except ValueError:
             head = None
-        if not isinstance(head, dict):
-            path.unlink(missing_ok=True)
-            return cls(path, {"run": dict(run), "seed": seed}, {}), seed
-        if head.get("run") != json.loads(json.dumps(dict(run))):
+        if not isinstance(head, dict) or head.get("kept by") != _MARK:
+            raise ConfigError(f"Expected {path.name} to be free for what is written, found another file: move it away.")
+        if head["run"] != new.head["run"]:
+            if replace:
+                path.unlink()
+                return new
             raise ConfigError(
                 f"Expected {path.name} to hold what this run wrote before, found another run's: give the same summary, "
-                "writer and settings to go on with it, or remove it."
+                "writer and settings to go on with it, or --force (force=True in Python) to begin anew."
             )
-        tasks = map(json.loads, rest)
-        found = {(task["label"], task["n"], task["seed"]): task for task in tasks}
-        return cls(path, head, found), int(head["seed"])
+        found = cls(path, head)
+        with open_private(path) as file:
+            file.truncate(data.rfind(b"\n") + 1)  # the last line may be cut off
+        for each in map(json.loads, rest):
+            if "answer" in each:
+                found.answers[each["seed"], each["place"]] = each["answer"]
+            else:
+                found.done[each["label"], each["n"], each["seed"]] = each
+        return found
 
-    def keep(self, key: tuple[int, int, int], task: Mapping[str, Json]) -> None:
-        """Add a finished task."""
-        label, n, seed = key
-        if not self.path.exists():
-            write_private(self.path, f"{json.dumps(self.head)}\n".encode())
-        line = json.dumps({"label": label, "n": n, "seed": seed, **task})
-        with open_private(self.path) as file:
-            file.seek(0, os.SEEK_END)
-            file.write(f"{line}\n".encode())
+    def require(self, weights: str) -> None:
+        """Raise ConfigError if another model wrote what is kept. `weights` is sha256 of the model's weights."""
+        if self.head.setdefault("weights", weights) != weights:
+            raise ConfigError(
+                f"Expected the model that wrote what {self.path.name} holds, found another one: its weights have "
+                "another sha256. Give that model, or remove the file to begin anew."
+            )
+
+    def keep(self, line: Mapping[str, Json]) -> None:
+        """Add a line. Several threads may call this."""
+        with self._lock:
+            if not self.path.exists():
+                write_private(self.path, f"{json.dumps(self.head)}\n".encode())
+            with open_private(self.path) as file:
+                file.seek(0, os.SEEK_END)
+                file.write(f"{json.dumps(dict(line))}\n".encode())
+
+    def keep_answer(self, seed: int, place: int, text: str) -> None:
+        """Add the answer of a server."""
+        self.answers[seed, place] = text
+        self.keep({"seed": seed, "place": place, "answer": text})
 
 
 class KeptDesk:
-    """A desk that keeps what it has written, and asks for what is missing alone. `more` hears of what was kept."""
+    """A desk that keeps what it has written, and asks for what is missing alone.
 
-    def __init__(self, desk: WritingDesk, kept: KeptWriting, more: More) -> None:
-        self._desk, self._kept, self._more = desk, kept, more
+    `more` hears of texts that were kept. `drafted` is the number of drafts behind a shift.
+    """
+
+    def __init__(self, desk: WritingDesk, kept: KeptWriting, more: More, drafted: int) -> None:
+        self._desk, self._kept, self._more, self._drafted = desk, kept, more, drafted
 
     @property
     def weights(self) -> str:
@@ -104,26 +141,28 @@ class KeptDesk:
         for label, seed in given:
             if task := done.get((label, 0, seed)):
                 values = np.frombuffer(zlib.decompress(base64.b64decode(task["shift"])), np.float64)
+                self._more(self._drafted)
                 yield label, (values.reshape(task["shape"]), task["likely"], task["tokens"])
                 continue
             _, found = next(new)
             shift, likely, tokens = found
             packed = base64.b64encode(zlib.compress(np.asarray(shift, np.float64).tobytes())).decode()
-            self._kept.keep(
-                (label, 0, seed), {"shift": packed, "shape": [*shift.shape], "likely": likely, "tokens": tokens}
-            )
+            key = {"label": label, "n": 0, "seed": seed}
+            self._kept.keep({**key, "shift": packed, "shape": [*shift.shape], "likely": likely, "tokens": tokens})
             yield label, found
 
     def texts(self, tasks: Iterable[tuple[int, int, int]], shifts: Mapping[int, Floats]) -> Iterator[tuple[int, Texts]]:
         """Yield label and texts for each label with its number and seed, in the order of the tasks."""
         given = [*tasks]
         new = self._desk.texts([key for key in given if key not in self._kept.done], shifts)
-        for key in given:
-            if task := self._kept.done.get(key):
-                self._more(key[1])
-                yield key[0], (task["texts"], task["likely"], task["tokens"])
+        for label, n, seed in given:
+            if task := self._kept.done.get((label, n, seed)):
+                self._more(n)
+                yield label, (task["texts"], task["likely"], task["tokens"])
                 continue
             _, found = next(new)
             texts, likely, tokens = found
-            self._kept.keep(key, {"texts": [*texts], "likely": likely, "tokens": tokens})
-            yield key[0], found
+            if texts:  # a task without a text is tried again
+                key = {"label": label, "n": n, "seed": seed}
+                self._kept.keep({**key, "texts": [*texts], "likely": likely, "tokens": tokens})
+            yield label, found

@@ -113,13 +113,17 @@ def test_an_empty_text_is_an_answer(fake: FakeServer) -> None:
 
 def test_tokens_by_the_server(fake: FakeServer) -> None:
     assert client(fake).tokens(" cinema") == [fake.token(" cinema")]
+    assert client(fake).tokens("\n cinema") == [fake.token("\n"), fake.token(" cinema")]
     fake.tokenizes = False
     assert client(fake).tokens(" cinema") is None
 
 
 @pytest.mark.parametrize(
     "place",
-    ["", "http://127.0.0.1:8080/v1", "#tiny", "127.0.0.1:8080/v1#tiny", "ftp://127.0.0.1/v1#tiny", "http:///v1#tiny"],
+    [
+        *("", "http://127.0.0.1:8080/v1", "#tiny", "127.0.0.1:8080/v1#tiny", "ftp://127.0.0.1/v1#tiny", "http:///v1#m"),
+        *("http://[::1/v1#m", "http://h:abc/v1#m", "http://h:80800/v1#m"),
+    ],
 )
 def test_what_is_no_address_is_refused(place: str) -> None:
     with pytest.raises(ConfigError, match="Expected endpoint:BASE_URL#MODEL"):
@@ -145,8 +149,41 @@ def test_which_hosts_are_this_machine(host: str, here: bool) -> None:
     assert Address.of(f"http://{host}:80/v1#m").is_here is here
 
 
-def test_a_server_elsewhere_needs_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(KEY, raising=False)
-    with pytest.raises(ConfigError, match=f"Expected {KEY} to hold the key of example.org"):
-        Server(Address.of("https://example.org/v1#m"))
-    Server(Address.of("http://127.0.0.1:80/v1#m"))
+@pytest.mark.parametrize(
+    ("place", "key", "said"),
+    [
+        ("http://example.org/v1#m", SECRET, f"https:// for example.org, as the key in {KEY} goes there"),
+        ("http://127.0.0.1:80/v1#m", "sk-\u00e9", "plain characters"),
+        ("http://127.0.0.1:80/v1#m", "sk-a\nb", "plain characters"),
+        ("https://example.org/v1#m", SECRET, ""),
+        ("http://example.org/v1#m", "", ""),
+        ("http://127.0.0.1:80/v1#m", f"{SECRET}\n", ""),
+    ],
+)
+def test_a_key_goes_nowhere_unencrypted(place: str, key: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(KEY, key)
+    if not said:
+        Server(Address.of(place)).close()
+        return
+    with pytest.raises(ConfigError, match=said) as caught:
+        Server(Address.of(place))
+    assert not key or key not in str(caught.value)
+
+
+def test_a_model_that_takes_the_newer_settings_alone(fake: FakeServer) -> None:
+    fake.newer = True
+    server = client(fake)
+    for _ in range(2):
+        assert server.answered("Why?", tokens=7, temperature=0.5).text.startswith(" a ")
+    assert [body.get("max_completion_tokens") for _, _, body in fake.asked] == [None, 7, 7]
+    with pytest.raises(ServerRefusedError, match="asked for chats alone"):
+        server.completed(PROMPT, tokens=7, temperature=0.5)
+
+
+def test_a_refused_question_is_asked_twice_and_the_first_answer_told(fake: FakeServer) -> None:
+    fake.faults.extend(["400", "422"])
+    server = client(fake)
+    with pytest.raises(ServerRefusedError, match="status 400"):
+        server.answered("Why?", tokens=7, temperature=0.5)
+    assert server.answered("Why?", tokens=7, temperature=0.5).text
+    assert "max_tokens" in fake.asked[-1][2]

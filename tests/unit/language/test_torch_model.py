@@ -164,6 +164,7 @@ def test_the_digest_is_that_of_the_own_reader(folder: Path) -> None:
         ("cut", "Cannot load the language model"),
         ("own code", "Cannot load the language model"),
         ("nan", "finite numbers"),
+        ("lacking", "Expected the weights model.layers.1"),
         ("device", "device='nowhere'"),
     ],
 )
@@ -183,6 +184,11 @@ def test_a_damaged_folder_is_refused(fault: str, said: str, tmp_path: Path) -> N
         named = '"auto_map": {"AutoConfig": "own.C", "AutoModelForCausalLM": "own.M"}, "model_type": "qwen2"'
         config.write_text(config.read_text().replace('"model_type": "qwen2"', named).replace('"qwen2"', '"own"'))
         (path / "own.py").write_text("raise SystemExit('the code of a model ran')")
+    if fault == "lacking":
+        from safetensors.numpy import load_file, save_file
+
+        there = {name: rows for name, rows in load_file(weights).items() if "layers.1." not in name}
+        save_file(there, weights, {"format": "pt"})
     if fault == "nan":
         from safetensors.numpy import load_file, save_file
 
@@ -191,6 +197,41 @@ def test_a_damaged_folder_is_refused(fault: str, said: str, tmp_path: Path) -> N
         )
     with pytest.raises(ConfigError, match=said):
         load_torch_model(str(path), device="nowhere" if fault == "device" else "cpu")
+
+
+def test_a_model_that_keeps_a_state_writes(tmp_path: Path) -> None:
+    """Mamba has no keys and values that could be repeated for each text."""
+    found = load_torch_model(str(torch_folders.saved(tmp_path / "m", "mamba")), device="cpu")
+    texts = written(found, 4).texts
+    assert len({tuple(text) for text in texts}) > 1
+
+
+def test_a_prompt_of_one_token_is_continued(model: TorchModel) -> None:
+    found = model.write(
+        [model.tokens("a")[0]], 3, shift=np.zeros(model.size), ends=model.line_ends, most=4, temperature=1.0,
+        options=400, seed=1,
+    )  # fmt: skip
+    assert len(found.texts) == 3
+
+
+def test_a_batch_that_does_not_fit_is_halved(model: TorchModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    sizes, generate = list[int](), model.network.generate
+
+    def small(rows: torch.Tensor, **given: object) -> torch.Tensor:
+        sizes.append(len(rows))
+        if len(rows) > 2:
+            raise torch.OutOfMemoryError("too much")
+        return generate(rows, **given)
+
+    monkeypatch.setattr(model.network, "generate", small)
+    found = written(model, 5, batch=8)
+    assert len(found.texts) == 5
+    assert sizes == [5, 4, 2, 2, 1]
+    monkeypatch.setattr(torch.Tensor, "repeat", lambda *_: (_ for _ in ()).throw(torch.OutOfMemoryError("none")))
+    with pytest.raises(ConfigError, match="fits into memory"):
+        written(model, 5)
 
 
 def test_a_model_without_a_chat_template_is_asked_by_lines(tmp_path: Path) -> None:

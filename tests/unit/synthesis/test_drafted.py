@@ -14,7 +14,7 @@ import dptext as dp
 import rome
 from dptext.errors import ConfigError, ServerError
 from dptext.runs import writing
-from dptext.synthesis.asking import Examples, answer_line, lines, question
+from dptext.synthesis.asking import Examples, answer_line, completion_line, lines, question
 from dptext.synthesis.from_drafts import Counted, FromDrafts, Moves, examples_of
 from dptext.synthesis.kept_writing import KeptWriting
 from dptext.synthesis.word_shifts import More, WordTargets
@@ -93,7 +93,7 @@ def test_without_steering_nothing_is_drafted(summary: Any) -> None:
 
 
 def test_key_words_are_those_that_surpass_the_noise(summary: Any) -> None:
-    counted = targets(summary).opened()
+    counted = targets(summary, matches=0).opened()
     shift, *_ = counted.shift(0, 1)
     counted.texts(0, 5, 2, shift)
     moves = Words.asked[-1][2]
@@ -148,10 +148,22 @@ def test_what_a_model_is_asked() -> None:
     [
         ("A train", "A train"), ('"A train to Rome."', "A train to Rome."), ("\n\n  A train \nSure?", "A train"),
         ('"A', '"A'), ('"', '"'), ("", ""), ("“A train”", "A train"), ('He said "no"', 'He said "no"'),
+        ("Sure! Here is one:\n\nA train", "A train"), ("Here is one:", "Here is one:"), ("Trips: A train", "A train"),
+        ("**A train**", "A train"), ("**trips:** A train", "A train"), ("<think>Hm.\nA</think>\nA train", "A train"),
+        ("<think>Hm. A train", ""), ("Tripsy: A train", "Tripsy: A train"),
     ],
 )  # fmt: skip
 def test_the_text_in_an_answer(answer: str, line: str) -> None:
-    assert answer_line(answer) == line
+    assert answer_line(answer, "trips") == line
+    assert answer_line("trips: A train") == "trips: A train"
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [(" A train", "A train"), ("\n A train\ntrips: B", "A train"), ("trips: a\ntrips: A", "A"), ("", ""), ("\n", "")],
+)
+def test_one_line_of_a_completion(text: str, line: str) -> None:
+    assert completion_line(text, "trips: a\ntrips:") == line
 
 
 class Point:
@@ -180,7 +192,7 @@ def test_a_package_brings_a_writer(summary: Any) -> None:
     assert rate([each.output for each in made.releases], "rome") > 0.5
     assert made.certificate.derived["writer"] == "drawn"
     assert made.certificate.derived["weights"] == "5" * 64
-    with pytest.raises(ConfigError, match="Expected --writer drawn, found drawn:x"):
+    with pytest.raises(ConfigError, match="Expected --writer drawn, found drawn with something"):
         dp.write(summary, writer="drawn:x")
 
 
@@ -220,7 +232,7 @@ def test_a_stopped_run_goes_on_and_asks_for_what_is_missing(
     assert made.certificate.derived == expected.certificate.derived
     shifts = min(kept, 2)
     assert len(Words.asked) == whole - 2 * shifts - (kept - shifts)
-    assert told[-1][0] == told[-1][1] - 120 * shifts  # the drafts of shifts that are there are not written
+    assert told[-1][0] == told[-1][1]
     Words.asked.clear()
     assert dp.write(summary, **RUN, seed=1, keep=keep).releases == expected.releases
     assert Words.asked == []
@@ -247,13 +259,63 @@ def test_what_another_run_kept_is_refused(change: dict[str, Any], summary: Any, 
     assert keep.read_bytes() == there
 
 
-def test_a_file_that_holds_no_run_is_not_read(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("brought")
+def test_what_another_run_kept_is_replaced_by_force(summary: Any, tmp_path: Path) -> None:
+    keep = tmp_path / "kept.jsonl"
+    dp.write(summary, **RUN, seed=1, keep=keep)
+    Words.asked.clear()
+    dp.write(summary, **RUN, seed=1, keep=keep, force=True)
+    assert Words.asked == []  # of the same run nothing is thrown away
+    expected = dp.write(summary, **RUN, seed=2)
+    assert dp.write(summary, **RUN, seed=2, keep=keep, force=True).releases == expected.releases
+
+
+@pytest.mark.usefixtures("brought")
+def test_what_another_model_wrote_is_refused(summary: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    keep = tmp_path / "kept.jsonl"
+    dp.write(summary, **RUN, seed=1, keep=keep)
+    monkeypatch.setattr(Words, "weights", "6" * 64)
+    with pytest.raises(ConfigError, match=r"another sha256\. Give that model"):
+        dp.write(summary, **RUN, seed=1, keep=keep)
+    monkeypatch.setattr(Words, "weights", "v1.2")
+    with pytest.raises(ConfigError, match="Expected weights of the writer's model to be a sha256, found 'v1.2'"):
+        dp.write(summary, **RUN, seed=1)
+
+
+@pytest.mark.usefixtures("brought")
+def test_a_task_without_a_text_is_not_kept(summary: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    keep = tmp_path / "kept.jsonl"
+    with monkeypatch.context() as patch:
+        patch.setattr(Words, "draft", lambda *_, **__: [])
+        with pytest.raises(ConfigError, match="at least one text to leave"):
+            dp.write(summary, **RUN, seed=1, keep=keep)
+    assert len(dp.write(summary, **RUN, seed=1, keep=keep).releases) > 300
+
+
+@pytest.mark.usefixtures("brought")
+def test_what_a_package_would_be_asked_is_not_called_local(summary: Any) -> None:
+    (said,) = writing.prepared(summary, **RUN).asks()
+    assert said.startswith("640 texts, 240 of them drafts, would be asked of Drawn. What leaves this machine is up to")
+
+
+@pytest.mark.parametrize("data", [b"", b"[1]\n", b"{oh", b"null\n", b"\xff\xfe", b'{"a": 1}\n{"b"', b"my,notes\n1,2"])
+def test_a_file_of_another_kind_is_left_alone(data: bytes, tmp_path: Path) -> None:
     path = tmp_path / "kept.jsonl"
-    for text in ("", "[1]\n", "{oh"):
-        path.write_text(text)
-        kept, seed = KeptWriting.begin(path, {"a": 1}, 7)
-        assert (kept.done, seed, path.exists()) == ({}, 7, False)
-    kept.keep((0, 2, 5), {"texts": ["a b", "\ud800"], "likely": 0.5, "tokens": 3})
-    again, seed = KeptWriting.begin(path, {"a": 1}, 9)
-    assert (seed, again.done[0, 2, 5]["texts"]) == (7, ["a b", "\ud800"])
-    assert repr(again) == "KeptWriting(1 tasks)"
+    path.write_bytes(data)
+    with pytest.raises(ConfigError, match="found another file: move it away"):
+        KeptWriting.begin(path, {"a": 1}, 7, replace=True)
+    assert path.read_bytes() == data
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(ConfigError, match="found another file"):
+        KeptWriting.begin(tmp_path / "folder", {"a": 1}, 7)
+
+
+def test_tasks_and_answers_are_read_again(tmp_path: Path) -> None:
+    path = tmp_path / "kept.jsonl"
+    kept = KeptWriting.begin(path, {"a": 1}, 7)
+    assert not path.exists()
+    kept.keep({"label": 0, "n": 2, "seed": 5, "texts": ["a b", "\ud800"], "likely": 0.5, "tokens": 3})
+    kept.keep_answer(5, 1, "a train")
+    again = KeptWriting.begin(path, {"a": 1}, 9)
+    assert (again.seed, again.done[0, 2, 5]["texts"], again.answers) == (7, ["a b", "\ud800"], {(5, 1): "a train"})
+    assert repr(again) == "KeptWriting(1 tasks, 1 answers)"

@@ -16,7 +16,7 @@ import rome
 from dptext.errors import ConfigError, ServerError
 from dptext.language.server import KEY
 from dptext.runs.writing import prepared
-from dptext.synthesis.from_drafts import Counted, Moves
+from dptext.synthesis.from_drafts import Counted, Moves, examples_of
 from dptext.synthesis.from_endpoint import FromEndpoint, ServerDrafter
 from dptext.synthesis.word_shifts import WordTargets
 from fake_server import FakeServer, serving
@@ -72,6 +72,57 @@ def test_key_words_take_the_place_of_biases_where_a_server_takes_none(fault: str
         drafter(fake, by="bias")
 
 
+def test_an_unknown_model_is_said_before_biases_are_tried(fake: FakeServer) -> None:
+    fake.faults.append("404")
+    with pytest.raises(ServerError, match="may know no model 'tiny'"):
+        drafter(fake, by="bias")
+
+
+@pytest.mark.parametrize("fault", ["same", "more"])
+def test_one_line_is_taken_of_what_a_server_returns(fault: str, fake: FakeServer) -> None:
+    writer = drafter(fake)
+    fake.faults.extend([fault] * 3)
+    texts = drafted(writer)
+    assert len(texts) == 3
+    assert not any("\n" in text or "travel:" in text or "trips:" in text or "by train" in text for text in texts)
+
+
+@pytest.mark.parametrize(("fault", "template"), [("empty", "lines"), ("empty", "chat"), ("think", "chat")])
+def test_a_server_that_writes_no_text_is_left_soon(fault: str, template: str, fake: FakeServer) -> None:
+    writer = drafter(fake, template=template, at_once=1)
+    before = len(fake.asked)
+    fake.faults.extend([fault] * 900)
+    with pytest.raises(ServerError, match="without a text: a model that thinks first needs more tokens"):
+        drafted(writer, 400)
+    assert len([path for path, _, _ in fake.asked[before:] if path.endswith("completions")]) < 25
+
+
+def test_a_few_refused_requests_are_left_out_and_many_end_the_writing(fake: FakeServer) -> None:
+    writer = drafter(fake, at_once=1)
+    fake.faults.extend(["", "400", "", "400"])
+    assert [bool(text) for text in drafted(writer, 6)] == [True, False, True, False, True, True]
+    fake.faults.extend(["400"] * 99)
+    with pytest.raises(ServerError, match="refused a request"):
+        drafted(writer, 60)
+    assert len(fake.asked) < 60
+
+
+def test_key_words_are_corrected_by_what_drafts_have(fake: FakeServer) -> None:
+    """The fake server uses no key word that it is asked for, so that they are asked for more often."""
+    fake.biases = 0
+    found = WordTargets.of(rome.summary().summary, settings(fake, matches=0)).opened()
+    once = found.shift(0, 1)[0][1]
+    twice = WordTargets.of(rome.summary().summary, settings(fake, matches=1)).opened().shift(0, 1)[0][1]
+    assert twice.max() > 1.5 * once.max() > 0.5
+
+
+def test_long_examples_are_cut(fake: FakeServer) -> None:
+    by = WordTargets.of(rome.summary().summary, settings(fake))
+    by = replace(by, examples=(("word " * 500, "travel"),))
+    ((_, text),) = examples_of(by)
+    assert len(text) == 2 * 9 * 4
+
+
 def test_biases_are_shifts_times_the_temperature_for_both_spellings(fake: FakeServer) -> None:
     drafted(drafter(fake))
     (body, *_), token = fake.completions, fake.token
@@ -114,13 +165,17 @@ def test_the_corpus_has_the_words_of_the_noisy_numbers(fake: FakeServer) -> None
     (said, *_) = made.sentences
     assert said.startswith("The server 127.0.0.1 named the model 'tiny': its weights were not checked")
     derived = made.certificate.derived
-    assert (derived["writer"], derived["base"], derived["model"]) == ("endpoint", fake.address, "tiny")
+    assert (derived["writer"], derived["base"], derived["model"]) == ("endpoint", fake.address[:-3], "tiny")
     assert "weights" not in derived
     assert "its weights were not checked: the server alone named it" in made.certificate.explain()
     assert derived["remote"] is False
     assert SECRET not in made.certificate.to_json()
     elsewhere = replace(made.certificate, derived={**derived, "remote": True}).explain()
     assert "noisy words were sent to that server" in elsewhere
+    assert (
+        "with the model None"
+        in replace(made.certificate, derived={"writer": "endpoint", "summary": "5" * 64}).explain()
+    )
     assert "were sent" not in made.certificate.explain()
 
 
@@ -181,7 +236,10 @@ def test_a_summary_without_words_is_refused_before_anything_is_asked(fake: FakeS
 def test_a_server_elsewhere_is_named_in_what_is_said() -> None:
     there = FromEndpoint(base="https://example.org/v1", model="m", allow_remote=True)
     assert there.said()["remote"] is True
-    assert "were sent to example.org" in " ".join(there.notes())
+    assert "names of labels and noisy words were sent to example.org" in " ".join(there.notes())
+    assert "noisy words" not in " ".join(replace(there, steered=False).notes())
+    secret = FromEndpoint(base="https://example.org/tenant-key/v1", model="m", allow_remote=True)
+    assert secret.said()["base"] == "https://example.org"
 
 
 def test_what_would_be_asked_is_said_before(fake: FakeServer) -> None:
