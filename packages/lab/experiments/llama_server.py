@@ -20,7 +20,8 @@ def main() -> None:
     given.n_ctx, given.n_parallel, given.hostnames, given.port = 16_384, 8, ["127.0.0.1"], 0
     server = xllamacpp.Server(given)
     print("listening", server.listening_address, flush=True)
-    time.sleep(3_600)
+    while True:
+        time.sleep(3_600)
 
 
 @contextmanager
@@ -31,7 +32,9 @@ def serving() -> Iterator[str]:
     ) as process:
         try:
             assert process.stdout is not None
-            line = next(each for each in process.stdout if each.startswith("listening"))
+            line = next((each for each in process.stdout if each.startswith("listening")), "")
+            if not line:
+                raise RuntimeError("Expected the server of llama.cpp to begin, but it ended.")
             yield f"{line.split()[1]}/v1"
         finally:
             process.kill()
