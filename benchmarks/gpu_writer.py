@@ -5,8 +5,8 @@
 SmolLM2-135M-Instruct writes so many texts (256) of at most 24 tokens after six examples, after one round that warms up.
 The GPU writes eight times as many, 256 at once for 64 on the CPU. A line says how often as fast each is as our kernels,
 its tokens a second, the most memory of the GPU, the mean log-probability of a drawn token, and the share of texts with
-a word that is made likelier. Exits 1 if these two differ between writers by more than chance explains, 3 if the model is not installed.
-Without a GPU this is said, and the CPU alone is measured.
+a word that is made likelier. Exits 1 if these two differ between writers by more than chance explains, 3 if the model
+is not installed. Without a GPU this is said, and the CPU alone is measured.
 """
 
 from __future__ import annotations
