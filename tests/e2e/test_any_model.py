@@ -63,7 +63,8 @@ def test_a_server_writes_a_corpus(folder: Path, fake: FakeServer) -> None:
     assert all(SECRET not in path.read_text("utf-8", "replace") for path in folder.iterdir())
 
 
-@pytest.mark.parametrize("more", [(), ("--force",)])
+# --force: test_what_another_run_kept_is_replaced_by_force writes again in one process
+@pytest.mark.parametrize("more", [(), pytest.param(("--force",), marks=pytest.mark.slow)])
 def test_a_server_that_fails_in_the_middle_loses_nothing(more: tuple[str, ...], folder: Path, fake: FakeServer) -> None:
     """A failed run keeps its texts. The same command goes on, with another budget too, and asks for the rest alone."""
     given = ("write", "a.summary", "out.jsonl", "--writer", f"endpoint:{fake.address}#tiny", "--size", 120, *DRAFTS)
@@ -80,6 +81,7 @@ def test_a_server_that_fails_in_the_middle_loses_nothing(more: tuple[str, ...], 
     assert not (folder / "out.jsonl.part.jsonl").exists()
 
 
+@pytest.mark.slow  # tests/unit/synthesis/test_drafted.py refuses and replaces it in one process
 def test_what_another_run_kept_is_refused_and_overwritten_by_force(folder: Path, fake: FakeServer) -> None:
     given = ("write", "a.summary", "out.jsonl", "--writer", f"endpoint:{fake.address}#tiny", *DRAFTS)
     ran(folder, *given, "--size", 90, "--set", "most_requests=60", code=2)
@@ -115,6 +117,7 @@ def test_what_cannot_write_is_said(
     assert {path.name for path in folder.iterdir()} == there
 
 
+@pytest.mark.slow  # seconds to load torch; tests/unit/synthesis/test_from_transformers.py writes in one process
 @pytest.mark.parametrize("template", ["lines", "chat"])
 def test_a_model_of_transformers_writes_a_corpus(template: str, folder: Path) -> None:
     model = torch_folders.saved(folder / "own model", "mistral", chat=torch_folders.CHAT)
