@@ -31,7 +31,7 @@ from dptext.types import Floats
 CHARACTERS: Final = 4  #: of a token, about
 _USUAL: Final = 8.0  # pseudo-count: as if this many more drafts had words as public texts have them
 _STEP: Final = 0.7  # factor of each update of a shift after the first
-_LARGEST: Final = 5.0  # bound on the size of a shift of a word: such writers may repeat what is made likelier
+_LARGEST: Final = 10.0  # bound on the size of a shift of a word; what is repeated three times is left out
 _LEAST: Final = 0.05  # a smaller shift is none
 SURE: Final = 2.0  # deviations of the noise that a number of marks must surpass for its word to be a key word
 

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
-from typing import ClassVar, Final, Literal, TypeAlias, get_args
+from typing import Any, ClassVar, Final, Literal, TypeAlias, get_args
 
 import numpy as np
 
@@ -27,6 +27,8 @@ from dptext.types import Json
 #: biases where the server takes them, else key words.
 By: TypeAlias = Literal["auto", "bias", "words", "both"]
 BYS: Final = get_args(By)
+#: Servers that take biases choose among few tokens by default, so that a token that is made likelier is often left out.
+_OPEN: Final[dict[str, Any]] = {"top_p": 1.0, "extra_body": {"top_k": 512, "min_p": 0.0}}
 _LARGEST_BIAS: Final = 100.0  # of the protocol
 _WORDS: Final = (2, 4)  # least and largest number of key words of a text
 _SHOWN_WORDS: Final = 3  # key words of an example
@@ -151,6 +153,7 @@ class ServerDrafter:
         self.requests = self.tokens = 0  # asked for so far
         self._lock, self._known = threading.Lock(), dict[str, int | None]()
         self._kept: KeptWriting | None = None
+        self._open = dict[str, Any]()
         self._break: list[int] | None = None  # tokens of a line break
         self._good = self._refused = self._empty = 0
         self.takes = self._takes() if settings.steered and settings.by != "words" else 0
@@ -175,7 +178,12 @@ class ServerDrafter:
         token = self._token(_PROBE_WORD)
         if token is None:
             return 0
-        self._ask(_PROBE, {}, tokens=2)
+        try:
+            self._open = dict(_OPEN)
+            self._ask(_PROBE, {}, tokens=2)
+        except ServerRefusedError:  # it may know no such settings
+            self._open = {}
+            self._ask(_PROBE, {}, tokens=2)
         most = self.settings.biases
         while most:
             bias = {str(i): 0.001 for i in range(1_000, 1_000 + most - 1)} | {str(token): _LARGEST_BIAS}
@@ -265,7 +273,7 @@ class ServerDrafter:
             if set_.most_tokens and self.tokens >= set_.most_tokens:
                 raise ServerError(f"The budget of {set_.most_tokens:,} tokens is spent.")
             self.requests += 1
-        more = {"logit_bias": dict(bias)} if bias else {}
+        more = {**self._open, **({"logit_bias": dict(bias)} if bias else {})}
         if set_.template == "chat":
             found = self.server.answered(prompt, tokens=tokens, temperature=set_.temperature, **more)
         else:

@@ -73,7 +73,7 @@ def test_key_words_take_the_place_of_biases_where_a_server_takes_none(fault: str
 
 
 def test_an_unknown_model_is_said_before_biases_are_tried(fake: FakeServer) -> None:
-    fake.faults.append("404")
+    fake.faults.extend(["404"] * 2)
     with pytest.raises(ServerError, match="may know no model 'tiny'"):
         drafter(fake, by="bias")
 
