@@ -128,10 +128,11 @@ class FromEndpoint(FromDrafts):
         )
         paid = f": at most about {cost:,.2f} by the price that was named" if price else ""
         yield f"About {read:,.0f} tokens would be read, and at most {asked * self.tokens:,} written{paid}."
-        yield (
-            f"What goes there: {len(examples)} public examples and the name of a label in each request, and of the "
-            "noisy numbers the words that move what is written. The strongest by public text:"
-        )
+        sent = f"What goes there: {len(examples)} public examples and the name of a label in each request"
+        if not self.steered:
+            yield f"{sent}. No noisy number does, but for how many texts each label has."
+            return
+        yield f"{sent}, and of the noisy numbers the words that move what is written. The strongest by public text:"
         for label in labels[:_LABELS]:
             over = by.numbers[label] - by.units[label] * by.usual[label] > SURE * by.deviation
             more = believed(by.numbers[label], float(by.units[label]), by.usual[label], by.deviation) - by.usual[label]

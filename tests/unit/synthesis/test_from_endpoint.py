@@ -253,3 +253,7 @@ def test_what_would_be_asked_is_said_before(fake: FakeServer) -> None:
     assert rome.CANARY not in said
     free = "\n".join(prepared(rome.summary(), **how).asks())
     assert "by the price" not in free
+    still = "\n".join(prepared(rome.summary(), **how, steered=False).asks())
+    assert "500 requests, 0 of them for drafts" in still
+    assert "No noisy number does" in still
+    assert "rome" not in still
