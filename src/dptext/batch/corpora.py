@@ -50,7 +50,7 @@ if TYPE_CHECKING:  # the ledger is loaded by those who use one
 TASK_RECORDS: Final = 16_384  #: Records of a task, whose whole answer is in memory at once
 _PROBED: Final = 32  # public texts whose points identify the rounding of a computer
 _COUNT: Final = 8  # bytes of a number of records
-_ARRAYS: Final = ("labels", "points", "unlike", "marks")  # fields of a reading, in its order
+_ARRAYS: Final = ("labels", "points", "unlike", "marks", "lengths")  # fields of a reading
 
 
 @dataclass(frozen=True, slots=True, repr=False, kw_only=True)
@@ -224,8 +224,7 @@ def _packed(found: Sequence[Reading]) -> bytes:
 def _unpacked(data: bytes) -> Iterator[Reading]:
     with np.load(io.BytesIO(data), allow_pickle=False) as file:
         for i, authors in enumerate(json.loads(file["authors"].tobytes())):
-            labels, points, unlike, marks = (file[f"{name}{i}"] for name in _ARRAYS)
-            yield Reading(labels, points, unlike, marks, authors)
+            yield Reading(authors=authors, **{name: file[f"{name}{i}"] for name in _ARRAYS})
 
 
 def synthesize_dataset(

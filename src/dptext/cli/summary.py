@@ -50,10 +50,11 @@ def _lines(report: Topics, room: int) -> list[str]:
     order = (known.by_label if report.labels else known.whole).largest(len(names))[0]
     telling = [i for i in order if words is not None and words.words[i]]
     mute = [names[i] for i in order if words is not None and i not in telling]
-    tables = {"labels": len(report.labels), "words": len(telling), "topics": len(topics)}
-    room -= _HEAD + (words is not None) + bool(telling) + bool(mute) + bool(topics)
+    long = report.lengths.names if report.lengths is not None else ()
+    tables = {"labels": len(report.labels), "words": len(telling), "topics": len(topics), "lengths": len(long)}
+    room -= _HEAD + (words is not None) + bool(telling) + bool(mute) + bool(topics) + bool(long)
     kept = _divided({name: n for name, n in tables.items() if n}, room)
-    chosen = bool(telling) or any(kept.get(name, 0) < tables[name] for name in ("labels", "topics"))
+    chosen = bool(telling) or any(kept.get(name, 0) < tables[name] for name in ("labels", "topics", "lengths"))
     sure = "; those of words and of cut lists in 95% of those shown" if chosen else ""
     lines = _wrapped(f"{report.in_all} Intervals hold in 95%{sure}.")
     if report.labels:
@@ -68,6 +69,8 @@ def _lines(report: Topics, room: int) -> list[str]:
         lines += ["  " + shorten(none, _WIDTH - 2, placeholder=" ...")] if mute else []
     if topics:
         lines += ["Topics, largest first:", *_table("topics", topics, known.by_topic, kept["topics"])]
+    if (by_length := report.by_length) is not None:
+        lines += ["Lengths, largest first:", *_table("lengths", long, by_length, kept["lengths"])]
     return lines
 
 

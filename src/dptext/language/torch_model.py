@@ -105,13 +105,14 @@ class TorchModel:
         shift: Floats,
         ends: frozenset[int],
         most: int,
+        least: int = 0,
         temperature: float,
         options: int,
         seed: int,
         batch: int = 0,
         on_progress: OnWritten | None = None,
     ) -> Drafts:
-        """Continue a prompt `n` times up to one of `ends`, by at most `most` tokens.
+        """Continue a prompt `n` times up to one of `ends`, by `least` to `most` tokens.
 
         Tokens are drawn in proportion to p^(1 / temperature) e^shift among the `options` most likely ones and `ends`.
         Tokens that are already in a text get no positive shift. The prompt is read once for a batch of at most `batch`
@@ -128,7 +129,7 @@ class TorchModel:
         with torch.inference_mode(), torch.random.fork_rng([device] if device.type == "cuda" else []):
             torch.manual_seed(seed)
             while (begun := len(texts)) < n:
-                steps = _Steps(shift, sorted(ends), len(prompt), temperature, options, device)
+                steps = _Steps(shift, sorted(ends), len(prompt), temperature, options, device, least)
                 if on_progress is not None:
                     steps.on_step = partial(_told, on_progress, begun, most)
                 try:
@@ -186,7 +187,14 @@ class _Steps:
     """The choices of a batch: a logits processor of transformers, which also counts what may be drawn."""
 
     def __init__(
-        self, shift: Floats, ends: Sequence[int], prompt: int, temperature: float, options: int, device: torch.device
+        self,
+        shift: Floats,
+        ends: Sequence[int],
+        prompt: int,
+        temperature: float,
+        options: int,
+        device: torch.device,
+        least: int,
     ) -> None:
         import torch  # noqa: PLC0415 (an extra, slow to load)
 
@@ -195,7 +203,7 @@ class _Steps:
         self._shift = torch.tensor(shift, dtype=torch.float32, device=device)
         self._gain = self._shift.clamp(min=0.0)
         self._ends = torch.tensor(list(ends), device=device)
-        self._prompt, self._temperature, self._options = prompt, temperature, options
+        self._prompt, self._temperature, self._options, self._least = prompt, temperature, options, least
         self.expected = torch.zeros(len(shift), dtype=torch.float32, device=device)
         self._before: tuple[torch.Tensor, torch.Tensor] | None = None  # log-probabilities, and which rows went on
 
@@ -210,9 +218,12 @@ class _Steps:
         moved = public / self._temperature + self._shift
         if written.shape[1]:
             moved.scatter_(1, written, moved.gather(1, written) - self._gain[written])
+        if early := written.shape[1] < self._least:
+            moved[:, self._ends] = -torch.inf
         best = moved.topk(min(self._options, moved.shape[1]), dim=1)
         found = torch.full_like(moved, -torch.inf).scatter_(1, best.indices, best.values)
-        found[:, self._ends] = moved[:, self._ends]
+        if not early:
+            found[:, self._ends] = moved[:, self._ends]
         self.expected += torch.softmax(found[going], dim=-1).sum(dim=0)
         self._before = public, going
         if self.on_step is not None:

@@ -58,12 +58,15 @@ class Shifted:
 
     Tokens that are already in a text get no positive shift. `expected` `(size,)` is the expected number of occurrences
     of each token, summed over the steps. `drawn` is the number of drawn tokens, and `likely` the sum of their
-    log-probabilities without shift.
+    log-probabilities without shift. No text ends before it has `least` tokens.
     """
 
-    __slots__ = ("_end", "_options", "_shift", "_source", "_temperature", "drawn", "expected", "likely")
+    __slots__ = ("_end", "_least", "_options", "_shift", "_source", "_temperature", "drawn", "expected", "likely")
 
-    def __init__(self, temperature: float, options: int, end: int, source: Randomness, shift: Floats) -> None:
+    def __init__(
+        self, temperature: float, options: int, end: int, source: Randomness, shift: Floats, *, least: int = 0
+    ) -> None:
+        self._least = least
         self._temperature, self._options, self._end = temperature, options, end
         self._source, self._shift = source, shift
         self.expected = np.zeros(len(shift))
@@ -75,6 +78,8 @@ class Shifted:
         for row, text in zip(moved, texts, strict=True):
             known = list(text)
             row[known] -= np.maximum(self._shift[known], 0.0)
+            if len(known) < self._least:
+                row[self._end] = -np.inf
         there = options_of(moved, self._options, self._end)
         weights = np.take_along_axis(moved, there, axis=1)
         np.add.at(self.expected, there, softmax(weights))

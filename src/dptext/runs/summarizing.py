@@ -21,7 +21,8 @@ from dptext.runs.synthesized import Synthesized
 from dptext.runs.synthesizing import read_pool, run
 from dptext.runs.verification import verify
 from dptext.sampling.randomness import Randomness, secure, seeded
-from dptext.synthesis.blocks import COUNTS, POINTS, TOPICS, WORDS
+from dptext.synthesis.blocks import COUNTS, LENGTHS, POINTS, TOPICS, WORDS
+from dptext.synthesis.lengths import USUAL_LENGTHS
 from dptext.synthesis.spec import Fitted
 from dptext.synthesis.summary import FittedSummary, Summary
 from dptext.text.inputs import telling
@@ -33,14 +34,20 @@ if TYPE_CHECKING:  # the ledger is loaded by those who use one
     from dptext.runs.payment import Payment
 
 #: Blocks that `also` adds, with the settings that measure them.
-_ALSO: Final[Mapping[str, Mapping[str, int]]] = {WORDS: {"marks": 5}, TOPICS: {"topics": 64}}
-_SHARES: Final = {POINTS: "point_share", COUNTS: "count_share", TOPICS: "topic_share", WORDS: "word_share"}
+_ALSO: Final[Mapping[str, Mapping[str, Json]]] = {
+    WORDS: {"marks": 5}, TOPICS: {"topics": 64}, LENGTHS: {"lengths": [*USUAL_LENGTHS]},
+}  # fmt: skip
+#: More settings where words are measured with lengths, as texts are long then (decision 25).
+_LONG: Final[Mapping[str, Json]] = {"marks": 40, "tokens": 300}
+_SHARES: Final = {
+    POINTS: "point_share", COUNTS: "count_share", TOPICS: "topic_share", WORDS: "word_share", LENGTHS: "length_share",
+}  # fmt: skip
 #: What a summary needs for a corpus to be written from it.
 WRITING_NEEDS: Final = (
     "the pool needs points of labelled texts, or topics; from words --writer builtin writes with a language model"
 )
 #: Settings that may differ from those of the summary that `like` names.
-_OWN: Final = ("epsilon", "delta", "about", "without_pool", "count_share", "point_share", "topic_share", "word_share")
+_OWN: Final = ("epsilon", "delta", "about", "without_pool", *_SHARES.values())
 _MAY_DIFFER: Final = "only epsilon, delta, about, shares, and whether the pool is left out, may differ"
 
 
@@ -57,6 +64,7 @@ def measured_settings(
     measures something else.
     """
     found: dict[str, Json] = {}
+    also = tuple(also)
     for name in also:
         if name not in _ALSO:
             raise ConfigError(f"Expected {name!r} to be one of {', '.join(_ALSO)}: what is measured besides.")
@@ -65,6 +73,8 @@ def measured_settings(
                 f"Expected --with to repeat at most what the summary of --like measures, which lacks {name}."
             )
         found |= _ALSO[name] if like is None else {}
+    if {WORDS, LENGTHS} <= {*also} and like is None:
+        found |= _LONG
     for name in without:
         if name != POINTS:
             raise ConfigError(f"Expected {name!r} to be {POINTS!r}: nothing else can be left out.")
@@ -112,9 +122,9 @@ def summarize(
         payment: the account that is charged.
         randomness: `randomness.secure()` by default.
         seed: seed of what is fitted on the pool.
-        also: what is measured besides counts and, with labels, points: "words", "topics".
+        also: what is measured besides counts and, with labels, points: "words", "topics", "lengths".
         without: "points", to measure no points.
-        shares: shares of rho by "counts", "points", "topics" and "words"; the others divide the rest.
+        shares: shares of rho by "counts", "points", "topics", "lengths" and "words"; the others divide the rest.
         set_: settings: epsilon, delta, unit, relation, labels, names, about, and others of `SummarySpec`, such as
             without_pool=True, which leaves the pool's texts out of the summary.
 
@@ -149,7 +159,7 @@ def fitted_like(other: Summary, changes: Mapping[str, Json]) -> FittedSummary:
     After a sum, `about` is the mean of its parts, as one of them is measured anew.
     """
     spec = other.spec
-    as_there = {name: getattr(spec, name) for name in ("marks", "topics", "points")}
+    as_there = {name: getattr(spec, name) for name in ("marks", "topics", "points", "lengths")}
     wanted = synthesis_from_settings({"labels": list(spec.labels), **as_there, **changes, "kind": "summary"})
     known = {name: getattr(wanted, name) for name in _OWN if name in changes}
     known["without_pool"] = spec.without_pool or bool(known.get("without_pool"))  # it is not there

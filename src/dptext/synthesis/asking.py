@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+
+if TYPE_CHECKING:
+    from dptext.synthesis.lengths import Length
 
 #: How a model is asked: by lines that it goes on with, or by a question in its own chat template.
 Template: TypeAlias = Literal["lines", "chat"]
@@ -24,8 +27,8 @@ def lines(examples: Examples, name: str, words: Sequence[str] = (), keys: Sequen
     return "".join(shown) + _headed(name, words)
 
 
-def answer_line(answer: str, name: str = "") -> str:
-    """Return the text in an answer of a chat model: its first line that holds something.
+def answer_line(answer: str, name: str = "", *, whole: bool = False) -> str:
+    """Return the text in an answer of a chat model: its first line that holds something, or all of them if `whole`.
 
     Thoughts in <think> tags, a line that announces the text, `name:` before it, and marks around it are left out.
     """
@@ -34,7 +37,7 @@ def answer_line(answer: str, name: str = "") -> str:
     there = [line.strip() for line in answer.splitlines() if line.strip()]
     if len(there) > 1 and there[0].endswith(":"):
         there = there[1:]
-    first = (there or [""])[0].strip("*").strip()
+    first = (" ".join(there) if whole else (there or [""])[0]).strip("*").strip()
     if name and first.lower().startswith(f"{name.lower()}:"):
         first = first[len(name) + 1 :].strip("*").strip()
     return first[1:-1].strip() if len(first) > 1 and (first[0], first[-1]) in _QUOTES else first
@@ -50,9 +53,10 @@ def _headed(name: str, words: Sequence[str]) -> str:
     return f"{name} ({', '.join(words)}):" if words else f"{name}:"
 
 
-def question(examples: Examples, name: str, words: Sequence[str] = ()) -> str:
-    """Return a question for one more text of this meaning, which uses the key `words` if there are any."""
+def question(examples: Examples, name: str, words: Sequence[str] = (), length: Length | None = None) -> str:
+    """Return a question for one more text of this meaning and length, which uses the key `words` if there are any."""
     shown = "".join(f"{own}: {text}\n" for own, text in examples)
     begin = f"Here are texts, a line each, after what they are about.\n\n{shown}\n" if examples else ""
     using = f" Use the words: {', '.join(words)}." if words else ""
-    return f"{begin}Write one more text, about: {name}.{using} Answer with the text alone, in one line."
+    long = "" if length is None else f" It should have {length}."
+    return f"{begin}Write one more text, about: {name}.{using}{long} Answer with the text alone, in one line."

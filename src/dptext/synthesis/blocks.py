@@ -1,11 +1,11 @@
 """The vector that a unit adds to a summary: blocks of cells, one kind of number each.
 
 A document adds its point in the row of its label, one in the count of its label, one in the cell of its label and
-nearest topic, one for each of its marks in the row of its label, and one if it is unlike the pool. Each block takes a
-share of the squared length of a document's vector, so that all blocks together have length at most 1, by the weights of
-`dptext.synthesis.sums`. The vectors of an author are added up and scaled by one factor to length at most 1, so that a
-block of an author may have more than its share. One noise is added to the sum of all vectors. A block's noise, in its
-own units, is therefore smaller the larger its share is.
+nearest topic, one in the cell of its label and length, one for each of its marks in the row of its label, and one if it
+is unlike the pool. Each block takes a share of the squared length of a document's vector, so that all blocks together
+have length at most 1, by the weights of `dptext.synthesis.sums`. The vectors of an author are added up and scaled by
+one factor to length at most 1, so that a block of an author may have more than its share. One noise is added to the sum
+of all vectors. A block's noise, in its own units, is therefore smaller the larger its share is.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from dptext.types import Floats, Integers
 POINTS: Final = "points"
 COUNTS: Final = "counts"
 TOPICS: Final = "topics"
+LENGTHS: Final = "lengths"
 WORDS: Final = "words"
 UNLIKE: Final = "unlike"
 _BELOW_ONE: Final = 1 - 2.0**-30  # so that rounding makes no vector too long
@@ -62,7 +63,7 @@ class SumLayout:
         `rows` is the number of labels, or 1 without any. A text has at most `marks` marks. Shares add up to at most 1.
         """
         blocks, start = list[SumBlock](), 0
-        for name in sorted(widths, key=(POINTS, COUNTS, TOPICS, WORDS, UNLIKE).index):
+        for name in sorted(widths, key=(POINTS, COUNTS, TOPICS, LENGTHS, WORDS, UNLIKE).index):
             each = 1 if name == UNLIKE else rows
             if name == POINTS:
                 part = math.sqrt(shares[name] / noise.sign_weight) * _BELOW_ONE
@@ -104,10 +105,17 @@ class SumLayout:
                 cells.append(np.full((n, 1), block.start))
                 values.append(read.unlike[:, None] * block.part)
             else:
-                where = row if topics is None or block.name == COUNTS else row + topics(read.points)[:, None]
-                cells.append(where)
+                cells.append(row + self._columns(block.name, read, topics))
                 values.append(np.full((n, 1), block.part))
         return np.concatenate(cells, axis=1), np.concatenate(values, axis=1)
+
+    @staticmethod
+    def _columns(name: str, read: Reading, topics: Callable[[Floats], Integers] | None) -> Integers:
+        """Return the column of the one cell of each text in a block, `(n, 1)`."""
+        if name == LENGTHS:
+            return read.lengths[:, None]
+        found = topics(read.points) if topics is not None and name == TOPICS else np.zeros(len(read.labels), np.int64)
+        return found[:, None]
 
     def known(self, noisy: Floats, scale: float) -> dict[str, Known]:
         """Return the numbers of each block `(rows, width)`, with the standard deviation of their noise, by name.

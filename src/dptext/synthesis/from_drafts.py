@@ -11,21 +11,25 @@ from __future__ import annotations
 import re
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 import numpy as np
 
 from dptext.errors import ConfigError
+from dptext.sampling.randomness import seeded
 from dptext.synthesis.asking import Examples
+from dptext.synthesis.by_length import More, examples_of_bin
 from dptext.synthesis.desks import KeepsAnswers
 from dptext.synthesis.from_model import FromLanguage
 from dptext.synthesis.judging import believed
 from dptext.synthesis.kept_writing import KeptWriting
+from dptext.synthesis.lengths import Length, drawn_numbers, whole_sentences
 from dptext.synthesis.pool import apportioned
 from dptext.synthesis.summary import Summary
-from dptext.synthesis.word_shifts import More, Shift, Texts, WordTargets, plain
+from dptext.synthesis.word_shifts import Shift, Texts, WordTargets, plain
 from dptext.synthesis.writer import is_readable, one_line
+from dptext.text.records import Record
 from dptext.types import Floats
 
 CHARACTERS: Final = 4  #: of a token, about
@@ -43,10 +47,12 @@ class Moves:
     Attributes:
         shift: words, and by how much the logarithm of their odds should grow; negative where they are to be rarer.
         lift: words that surpass the noise, and how many more of the texts should have them, as a share.
+        length: how many words the texts should have, as the examples do; None if they may have any.
     """
 
     shift: Mapping[str, float]
     lift: Mapping[str, float]
+    length: Length | None = None
 
 
 class Drafter(Protocol):
@@ -118,7 +124,7 @@ class Counted:
     """A loaded model that is moved by words, which are counted in its drafts."""
 
     def __init__(self, by: WordTargets, drafter: Drafter) -> None:
-        self.by, self.drafter, self.examples = by, drafter, examples_of(by)
+        self.by, self.drafter = by, drafter
         self.shown = {plain(text) for text, _ in by.examples}
 
     def __repr__(self) -> str:
@@ -152,17 +158,26 @@ class Counted:
 
     def texts(self, label: int, n: int, seed: int, shift: Floats, more: More | None = None) -> Texts:
         """Return texts as `Steers` does."""
-        lines = map(one_line, self._drafted(label, n, seed, shift, more))
+        lines = list(map(one_line, self._drafted(label, n, seed, shift, more)))
         there = [line for line in dict.fromkeys(lines) if is_readable(line)]
         return [line for line in there if plain(line) not in self.shown], 0.0, 0
 
     def _drafted(self, label: int, n: int, seed: int, shift: Floats, more: More | None) -> Sequence[str]:
-        words = self.by.lexicon.words
+        by, words = self.by, self.by.lexicon.words
         moves = Moves(
             {words[i]: float(shift[0, i]) for i in np.flatnonzero(np.abs(shift[0]) >= _LEAST).tolist()},
             {words[i]: float(shift[1, i]) for i in np.flatnonzero(shift[1] > 0).tolist()},
         )
-        return self.drafter.draft(self.by.names[label], self.examples, n, moves=moves, seed=seed, more=more)
+        found: list[str] = []
+        for place, k in enumerate(drawn_numbers(by.lengths[label], n, seeded(seed))):
+            length = by.bins.lengths[place] if len(by.bins) > 1 else None
+            drafted: Sequence[str] = ()
+            if k:
+                own, seed_of = replace(moves, length=length), seed + (place << 32)
+                shown = examples_of(by, place)
+                drafted = self.drafter.draft(by.names[label], shown, k, moves=own, seed=seed_of, more=more)
+            found += drafted if length is None else (whole_sentences(one_line(each), length.least) for each in drafted)
+        return found
 
     def _rates(self, label: int, texts: Sequence[str]) -> Floats:
         """Return the rates of words as marks `(width,)` in texts, pulled towards those of public texts."""
@@ -171,10 +186,15 @@ class Counted:
         return np.asarray((there + _USUAL * self.by.usual[label]) / (len(texts) + _USUAL))
 
 
-def examples_of(by: WordTargets) -> list[tuple[str, str]]:
-    """Return the public examples, each after the meaning of its label, and of about twice as many tokens as texts."""
+def examples_of(by: WordTargets, place: int = 0) -> list[tuple[str, str]]:
+    """Return the public examples of the length at this place, each after the meaning of its label.
+
+    They are cut to about twice as many tokens as texts.
+    """
     named, most = dict(zip(by.labels, by.names, strict=False)), 2 * by.settings.tokens * CHARACTERS
-    return [(named.get(label or "", label or by.names[0]), one_line(text)[:most]) for text, label in by.examples]
+    shown = [Record("", text, label) for text, label in by.examples]
+    own = examples_of_bin(shown, by.bins, place)
+    return [(named.get(each.label or "", each.label or by.names[0]), one_line(each.text)[:most]) for each in own]
 
 
 def _odds(rates: Floats) -> Floats:

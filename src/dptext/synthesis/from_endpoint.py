@@ -14,13 +14,15 @@ from dptext import _validate
 from dptext.errors import ConfigError, ServerError, ServerRefusedError
 from dptext.language.server import Address, Server, ServerText
 from dptext.synthesis.asking import TEMPLATES, Examples, Template, answer_line, completion_line, lines, question
+from dptext.synthesis.by_length import More
 from dptext.synthesis.from_drafts import CHARACTERS, SURE, FromDrafts, Moves, examples_of
 from dptext.synthesis.judging import believed
 from dptext.synthesis.kept_writing import KeptWriting
+from dptext.synthesis.lengths import Length
 from dptext.synthesis.lexicon import Lexicon
 from dptext.synthesis.pool import apportioned
 from dptext.synthesis.summary import Summary
-from dptext.synthesis.word_shifts import More, WordTargets
+from dptext.synthesis.word_shifts import WordTargets
 from dptext.types import Json
 
 #: How noisy numbers move what a server writes: by biases of tokens, by key words in what is asked, by both, or by
@@ -33,6 +35,7 @@ _LARGEST_BIAS: Final = 100.0  # of the protocol
 _WORDS: Final = (2, 4)  # least and largest number of key words of a text
 _SHOWN_WORDS: Final = 3  # key words of an example
 _LABELS: Final = 10  # that are listed before anything is asked
+TOKENS_A_WORD: Final = 2  # at most, about
 _STRONGEST: Final = 8  # words of each
 _REFUSED: Final = 4  # requests that may be refused for what they hold; and half as many as are answered
 _EMPTY: Final = 16  # answers that may be empty; and as many as are not
@@ -119,8 +122,10 @@ class FromEndpoint(FromDrafts):
         wanted = apportioned(summary.shares, self.size)
         labels = np.flatnonzero(wanted).tolist()
         asked = self.size + self.drafted(len(labels))
-        examples, ask = examples_of(by), question if self.template == "chat" else lines
-        read = asked * sum(len(ask(examples, by.names[label])) for label in labels) / len(labels) / CHARACTERS
+        ask = question if self.template == "chat" else lines
+        shown = [examples_of(by, place) for place in range(len(by.bins))]
+        long = [[len(ask(each, by.names[label])) for each in shown] for label in labels]  # by label and length
+        read = asked * float((by.lengths[labels] * long).sum()) / len(labels) / CHARACTERS
         cost = (read * price[0] + asked * self.tokens * price[1]) / 1e6 if price else 0.0
         yield (
             f"{asked:,} requests, {self.drafted(len(labels)):,} of them for drafts, would go to {self.address.host} "
@@ -128,7 +133,7 @@ class FromEndpoint(FromDrafts):
         )
         paid = f": at most about {cost:,.2f} by the price that was named" if price else ""
         yield f"About {read:,.0f} tokens would be read, and at most {asked * self.tokens:,} written{paid}."
-        sent = f"What goes there: {len(examples)} public examples and the name of a label in each request"
+        sent = f"What goes there: {max(map(len, shown))} public examples and the name of a label in each request"
         if not self.steered:
             yield f"{sent}. No noisy number does, but for how many texts each label has."
             return
@@ -212,18 +217,22 @@ class ServerDrafter:
     ) -> Sequence[str]:
         """Write about `n` texts, as `Drafter` does. ServerError: the server fails, or refuses."""
         with_words = self.settings.by in {"words", "both"} or not self.takes
-        source = np.random.default_rng(seed)
+        source, length = np.random.default_rng(seed), moves.length
         bias = self._biases(moves.shift) if self.takes else {}
         prompts = [
-            self._prompt(name, examples, self._drawn(moves.lift, source) if with_words else ()) for _ in range(n)
+            self._prompt(name, examples, self._drawn(moves.lift, source) if with_words else (), length)
+            for _ in range(n)
         ]
+        most = self.settings.tokens
+        if length is not None and length.below is not None:
+            most = min(most, length.below * TOKENS_A_WORD)
 
         kept = self._kept
 
         def ask(place: int) -> str:
             found = kept.answers.get((seed, place)) if kept is not None else None
             if found is None:
-                found = self._line(prompts[place], bias, name)
+                found = self._line(prompts[place], bias, name, most, whole=length is not None)
                 if kept is not None and found:  # an empty answer is asked for again
                     kept.keep_answer(seed, place, found)
             if more is not None:
@@ -241,21 +250,23 @@ class ServerDrafter:
         finally:
             threads.shutdown(wait=False)
 
-    def _line(self, prompt: str, bias: Mapping[str, float], name: str) -> str:
+    def _line(self, prompt: str, bias: Mapping[str, float], name: str, tokens: int, *, whole: bool) -> str:
         """Return the text that the server writes; empty if it holds none, or the request was refused.
+
+        `tokens` is the largest number of tokens, and `whole` says that all lines of a chat's answer count.
 
         A request that is refused for what it holds is left out. ServerError: hardly any is answered with a text.
         """
         set_ = self.settings
         try:
-            found = self._ask(prompt, bias, tokens=set_.tokens).text
+            found = self._ask(prompt, bias, tokens=tokens).text
         except ServerRefusedError:
             with self._lock:
                 self._refused += 1
                 if self._refused > _REFUSED + self._good // 2:
                     raise
             return ""
-        line = answer_line(found, name) if set_.template == "chat" else completion_line(found, prompt)
+        line = answer_line(found, name, whole=whole) if set_.template == "chat" else completion_line(found, prompt)
         with self._lock:
             self._good += bool(line)
             self._empty += not line
@@ -283,9 +294,9 @@ class ServerDrafter:
             self.tokens += found.read + found.written
         return found
 
-    def _prompt(self, name: str, examples: Examples, words: Sequence[str]) -> str:
+    def _prompt(self, name: str, examples: Examples, words: Sequence[str], length: Length | None) -> str:
         if self.settings.template == "chat":
-            return question(examples, name, words)
+            return question(examples, name, words, length)
         known, listed = self.lexicon.known, self.lexicon.words
         keys = [[listed[i] for i in sorted(known(text))[:_SHOWN_WORDS]] for _, text in examples]
         return lines(examples, name, words, keys)

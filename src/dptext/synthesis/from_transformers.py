@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import ClassVar, get_args
 
 from dptext import _validate
@@ -53,8 +54,7 @@ class FromTransformers(FromLanguage):
         """Load the model. ConfigError, MissingExtraError: see `load_torch_model` and `LineWriter.of`."""
         model = load_torch_model(self.model, device=self.device, precision=self.precision)
         steered = Steered.of(by, model, TorchChat if self.template == "chat" else TorchLines, self.options)
-        assert isinstance(steered.writer, TorchLines)  # noqa: S101 (it was made of this class)
-        return replace(steered, writer=replace(steered.writer, batch=self.batch))
+        return replace(steered, writers=steered.writers.each(partial(replace, batch=self.batch)))
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -75,8 +75,8 @@ class TorchLines(LineWriter):
         prompt, ends = self.asked(label)
         (seed,) = uniform_below(1 << 32, 1, randomness).tolist()
         return self.model.write(
-            prompt, n, shift=shift, ends=ends, most=self.tokens, temperature=self.temperature, options=self.options,
-            seed=seed, batch=self.batch, on_progress=on_progress,
+            prompt, n, shift=shift, ends=ends, most=self.tokens, least=self.least, temperature=self.temperature,
+            options=self.options, seed=seed, batch=self.batch, on_progress=on_progress,
         )  # fmt: skip
 
 
@@ -86,8 +86,8 @@ class TorchChat(TorchLines):
 
     def asked(self, label: int) -> tuple[Sequence[int], frozenset[int]]:
         """Return the tokens of the question for a label, and those that end the answer."""
-        return self.model.asked(question(self.shown, self.names[label])), self.model.stops
+        return self.model.asked(question(self.shown, self.names[label], length=self.length)), self.model.stops
 
     def line(self, tokens: Sequence[int]) -> str:
         """Return the text in an answer."""
-        return one_line(answer_line(self.model.text(tokens)))
+        return one_line(answer_line(self.model.text(tokens), whole=self.length is not None))

@@ -18,7 +18,8 @@ from typing import Any, Final, Protocol, Self
 import numpy as np
 
 from dptext.errors import ConfigError
-from dptext.synthesis.word_shifts import More, Shift, Texts
+from dptext.synthesis.by_length import More
+from dptext.synthesis.word_shifts import Shift, Texts
 from dptext.text.files import open_private, write_private
 from dptext.types import Floats, Json
 

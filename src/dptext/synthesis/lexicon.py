@@ -1,7 +1,8 @@
 """The public word list: which words of a text count.
 
-A text marks at most `most` different words of the list. Where it has more, those that come first in the list count.
-List and order are made of public text alone, so that they stand in the summary.
+A text marks at most `most` different words of the list. Where it has more, those that come first in the list count, or,
+for long texts, some that a digest of the text draws. List and order are made of public text alone, so that they stand
+in the summary.
 """
 
 from __future__ import annotations
@@ -60,10 +61,16 @@ def untelling_words() -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Lexicon:
-    """The words of the list, in the order in which they count, and the largest number of marks of a text."""
+    """The words of the list, in the order in which they count, and the largest number of marks of a text.
+
+    With `drawn`, a text that has more words of the list marks those that its digest draws, whatever their order: the
+    first of the list, which nearly all long texts have, tell little. The draw is a function of the text alone, as the
+    order is, so that no guarantee rests on its being random (decision 25).
+    """
 
     words: tuple[str, ...]
     most: int
+    drawn: bool = False
     _places: dict[str, int] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -74,8 +81,9 @@ class Lexicon:
 
     @property
     def digest(self) -> str:
-        """sha256 of the list, its order, and the number of marks."""
-        return hashlib.sha256("\n".join([str(self.most), *self.words]).encode("utf-8", "surrogatepass")).hexdigest()
+        """sha256 of the list, its order, the number of marks, and how they are chosen."""
+        rule = f"{self.most} drawn" if self.drawn else str(self.most)
+        return hashlib.sha256("\n".join([rule, *self.words]).encode("utf-8", "surrogatepass")).hexdigest()
 
     def known(self, text: str) -> set[int]:
         """Return the places in the list of all words of a text."""
@@ -86,13 +94,21 @@ class Lexicon:
         """Return the places of the marks of each text, `(n, most)`, in order; -1 where a text has fewer."""
         found = np.full((len(texts), self.most), -1, np.int64)
         for row, text in zip(found, texts, strict=True):
-            marks = sorted(self.known(text))[: self.most]
-            row[: len(marks)] = marks
+            marks = sorted(self.known(text))
+            if self.drawn and len(marks) > self.most:
+                marks = sorted(_drawn(text, marks, self.most))
+            row[: min(len(marks), self.most)] = marks[: self.most]
         return found
 
 
 def fit_lexicon(
-    public: Iterable[str], *, names: Iterable[str] = (), more: Iterable[str] = (), size: int, most: int
+    public: Iterable[str],
+    *,
+    names: Iterable[str] = (),
+    more: Iterable[str] = (),
+    size: int,
+    most: int,
+    drawn: bool = False,
 ) -> Lexicon:
     """Return the list of at most `size` words: of `names`, then those of most public texts, then `more` in their order.
 
@@ -107,7 +123,7 @@ def fit_lexicon(
     words = [word for word in dict.fromkeys([*named, *ranked, *more]) if _counts(word)][:size]
     if not words:
         raise ConfigError("Expected public texts with words to count, found none: give other texts.")
-    return Lexicon(tuple(words), most)
+    return Lexicon(tuple(words), most, drawn)
 
 
 def mark_rates(lexicon: Lexicon, texts: Sequence[str], drafts: Sequence[Sequence[str]], labels: int) -> Floats:
@@ -139,6 +155,16 @@ def _marked(lexicon: Lexicon, texts: Sequence[str]) -> Floats:
     """Return the number of texts that have each word among their marks, `(width,)`."""
     marks = lexicon.marks(texts)
     return np.bincount(marks[marks >= 0], minlength=len(lexicon)).astype(np.float64)
+
+
+def _drawn(text: str, places: Sequence[int], n: int) -> list[int]:
+    """Return `n` of these places, which the digest of a text draws: the same ones for the same text."""
+    digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    mixed = np.array(places, np.uint64) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(int.from_bytes(digest, "big"))
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):  # the finalizer of SplitMix64
+        mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
+    mixed ^= mixed >> np.uint64(31)
+    return [places[i] for i in np.argsort(mixed, kind="stable")[:n].tolist()]
 
 
 def _counts(word: str) -> bool:

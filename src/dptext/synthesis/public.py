@@ -17,6 +17,7 @@ from dptext.embeddings.embedder import Embedder
 from dptext.embeddings.encoders import load_encoder
 from dptext.embeddings.tfidf import TfidfSvd, tfidf_svd
 from dptext.errors import ConfigError, DataError
+from dptext.synthesis.lengths import ANY_LENGTH, LengthBins
 from dptext.synthesis.lexicon import Lexicon
 from dptext.synthesis.pool import PublicPool, TopicMap
 from dptext.synthesis.readings import PublicReader
@@ -85,6 +86,7 @@ class Public:
         model: sha256 of the weights of the model that wrote the drafts; empty without drafts.
         left_out: what stays of the texts if the pool is not stored; else None. Then there are no drafts, and the pool
             and the examples are empty until `with_pool` restores them.
+        bins: the bins of lengths; one bin if no lengths are measured.
     """
 
     pool: PublicPool
@@ -95,6 +97,7 @@ class Public:
     drafts: tuple[tuple[str, ...], ...] = ()
     model: str = ""
     left_out: LeftOut | None = None
+    bins: LengthBins = ANY_LENGTH
 
     @property
     def has_pool(self) -> bool:
@@ -171,7 +174,7 @@ class Public:
     @property
     def reader(self) -> PublicReader:
         """The readers of a text."""
-        return PublicReader(self.pool.space, self.lexicon)
+        return PublicReader(self.pool.space, self.lexicon, self.bins)
 
     @property
     def digests(self) -> dict[str, str]:
@@ -214,7 +217,13 @@ class Public:
 
     @classmethod
     def of_stored(
-        cls, described: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], *, encoder: str, marks: int
+        cls,
+        described: Mapping[str, Any],
+        arrays: Mapping[str, NDArray[Any]],
+        *,
+        encoder: str,
+        marks: int,
+        bins: LengthBins,
     ) -> Self:
         """Return what `stored` returned. KeyError, ValueError, TypeError: these are other data."""
         texts, points = _unpacked(arrays["pool.texts"]), np.asarray(arrays["pool.points"], np.float64)
@@ -230,13 +239,14 @@ class Public:
             centres, of_pool = np.asarray(arrays["topics.centres"], np.float64), np.asarray(arrays["topics.of_pool"])
             topics = TopicMap(centres, named, of_pool)
         if "words" in arrays:
-            lexicon, rates = Lexicon(_unpacked(arrays["words"]), marks), np.asarray(arrays["words.rates"], np.float64)
+            lexicon = Lexicon(_unpacked(arrays["words"]), marks, drawn=len(bins) > 1)
+            rates = np.asarray(arrays["words.rates"], np.float64)
         centre = np.asarray(arrays["centre"], np.float64) if "centre" in arrays else None
         examples = tuple(Record(str(i), text, label) for i, (text, label) in enumerate(described["examples"]))
         drafts = tuple(map(tuple, described["drafts"]))
         pool = PublicPool(texts, space, points, topics)
         left_out = LeftOut.of_stored(described["left_out"]) if "left_out" in described else None
-        return cls(pool, centre, lexicon, rates, examples, drafts, str(described["model"]), left_out)
+        return cls(pool, centre, lexicon, rates, examples, drafts, str(described["model"]), left_out, bins)
 
 
 def _store_reader(reader: Embedder, described: dict[str, Json], arrays: Arrays) -> None:

@@ -1,4 +1,4 @@
-"""Readings of a private corpus: for each record its label, its point, its marks and its author.
+"""Readings of a private corpus: for each record its label, its point, its length, its marks and its author.
 
 Each is a public function of the record alone, so that one more record changes the reading of no other.
 """
@@ -14,6 +14,7 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
+from dptext.synthesis.lengths import ANY_LENGTH, LengthBins
 from dptext.synthesis.lexicon import Lexicon
 from dptext.synthesis.space import PublicSpace, says_something
 from dptext.text.batches import Batch
@@ -26,10 +27,11 @@ Corpus = Callable[[], Generator[Batch, None, None]]
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Reading:
-    """Private records that count: index of the label (0 without labels), point, unlike, marks, author.
+    """Private records that count: index of the label (0 without labels), point, unlike, marks, author, length.
 
     `labels` is `(n,)`; `points` is `(n, dim)`; `unlike` is `(n,)`, 1 if a text is unlike the pool; `marks` is
-    `(n, most)`, by `Lexicon.marks`. Without a space `dim` is 0, and without a lexicon `most` is 0.
+    `(n, most)`, by `Lexicon.marks`; `lengths` is `(n,)`, the bin of a text's length. Without a space `dim` is 0, and
+    without a lexicon `most` is 0.
     """
 
     labels: Integers
@@ -37,14 +39,16 @@ class Reading:
     unlike: Floats
     marks: Integers
     authors: list[str | None]
+    lengths: Integers
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class PublicReader:
-    """The readers of a text: a space for its point, and a lexicon for its marks; None for what is not read."""
+    """The readers of a text: a space for its point, a lexicon for its marks (None for what is not read), and bins."""
 
     space: PublicSpace | None = None
     lexicon: Lexicon | None = None
+    bins: LengthBins = ANY_LENGTH
 
     def read(self, labels: Integers, texts: Sequence[str], authors: list[str | None]) -> Reading:
         """Return the reading of texts with these labels and authors."""
@@ -53,7 +57,7 @@ class PublicReader:
             features = self.space.features(texts)
             points, unlike = self.space.placed(features), self.space.unlike(features)
         marks = np.zeros((len(texts), 0), np.int64) if self.lexicon is None else self.lexicon.marks(texts)
-        return Reading(labels, points, unlike, marks, authors)
+        return Reading(labels, points, unlike, marks, authors, self.bins.of(texts))
 
     def rounding(self, texts: Sequence[str]) -> str:
         """Return the sha256 of the points and marks of public texts on this computer, and of its version of Unicode.

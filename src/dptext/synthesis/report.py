@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptext.synthesis.agreement import NORMAL, WRONG, Estimated, Estimates, Known
+from dptext.synthesis.lengths import LengthNumbers
 from dptext.types import Floats, Json
 
 _SURE: Final = 3.0  # standard deviations above which a pool is said not to fit
@@ -201,6 +202,7 @@ class Topics:
         shortage: labels of which the pool has too few texts; None if there is no such label.
         names: meanings of the labels, which sentences and the page show; empty if the settings have no names.
         words: words by label; None if no words were measured.
+        lengths: numbers by length; None if no lengths were measured.
     """
 
     labels: tuple[str, ...]
@@ -213,6 +215,7 @@ class Topics:
     shortage: Shortage | None = None
     names: tuple[str, ...] = ()
     words: LabelWords | None = None
+    lengths: LengthNumbers | None = None
 
     @property
     def shown(self) -> tuple[str, ...]:
@@ -258,8 +261,19 @@ class Topics:
     @property
     def estimates(self) -> Estimates:
         """Consistent estimates from all numbers: none is negative, and parts add up to their wholes."""
-        own = None if self.counted is None else Known(np.array(self.counted[0]), self.counted[1] / NORMAL)
-        return Estimates.of(Known(np.array(self.counts), self.margin / NORMAL), own)
+        return Estimates.of(Known(np.array(self.counts), self.margin / NORMAL), self._counted)
+
+    @property
+    def by_length(self) -> Estimated | None:
+        """Consistent estimates by length; None if no lengths were measured."""
+        if self.lengths is None:
+            return None
+        counted = self._counted or Known(np.array(self.by_label[0]), self.by_label[1] / NORMAL)
+        return self.lengths.estimates(counted, float(self.estimates.whole.numbers[0]))
+
+    @property
+    def _counted(self) -> Known | None:
+        return None if self.counted is None else Known(np.array(self.counted[0]), self.counted[1] / NORMAL)
 
     @property
     def by_topic(self) -> tuple[list[float], float]:
@@ -297,9 +311,17 @@ class Topics:
             "pool_shortage": None if self.shortage is None else asdict(self.shortage),
             "warnings": list(self.warnings),
             **({} if self.words is None else {"words": self.words.to_dict(self.labels or ("text",))}),
+            **self._lengths(),
             "topics": [{"words": list(words), "examples": list(texts)} for words, texts in self.topics],
             "note": f"{self.note} All names, words and examples are public.",
         }
+
+    def _lengths(self) -> dict[str, Json]:
+        if self.lengths is None or (found := self.by_length) is None:
+            return {}
+        counts: list[Json] = [[round(n, 3) for n in row] for row in self.lengths.counts]
+        own: dict[str, Json] = {"lengths": list(self.lengths.names), "counts": counts, "margin": self.lengths.margin}
+        return {"lengths": {**own, "estimates": found.to_dict()}}
 
     def to_json(self) -> bytes:
         """Return the report as the bytes of a JSON file."""
@@ -328,6 +350,8 @@ class Topics:
         if self.topics:
             named = [" ".join(words[:3]) for words, _ in self.topics]
             said.append(_largest("Topics", named, found.by_topic, counted))
+        if self.lengths is not None and (long := self.by_length) is not None:
+            said.append(_largest("Lengths", self.lengths.names, long, counted))
         if self.words is not None:
             said.append(self._of_words(self.words))
         return tuple(said)
@@ -380,6 +404,8 @@ def topics_page(found: Topics, said: Sequence[str]) -> str:
         parts.append(_table("Labels", "label", [escape(name) for name in found.shown], known.by_label, unit))
     if found.words is not None:
         parts.append(_words(found.shown or ("all texts",), found.words, unit))
+    if found.lengths is not None and (long := found.by_length) is not None:
+        parts.append(_table("Lengths", "length", found.lengths.names, long, unit))
     if found.topics:
         order = np.argsort(-known.by_topic.numbers, kind="stable").tolist()
         shown = []

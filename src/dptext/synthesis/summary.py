@@ -11,7 +11,6 @@ import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import ClassVar, Final, Literal, Protocol, Self, runtime_checkable
 
 import numpy as np
@@ -26,8 +25,10 @@ from dptext.privacy.events import Event, ZcdpEvent
 from dptext.privacy.guarantee import Relation, Unit
 from dptext.sampling.randomness import Randomness, seeded
 from dptext.synthesis.agreement import Known, least_squares
-from dptext.synthesis.blocks import COUNTS, POINTS, TOPICS, UNLIKE, WORDS, SumLayout
+from dptext.synthesis.blocks import COUNTS, LENGTHS, POINTS, TOPICS, UNLIKE, WORDS, SumLayout
+from dptext.synthesis.by_length import ByLength, examples_by_length, shares_of_public
 from dptext.synthesis.labelling import class_sizes, prior_means
+from dptext.synthesis.lengths import LengthBins, LengthNumbers, length_shares
 from dptext.synthesis.lexicon import MOST_READ, fit_lexicon, mark_rates, rate_texts, untelling_words
 from dptext.synthesis.measuring import OnePass
 from dptext.synthesis.pool import PublicPool, fit_pool, pool_texts
@@ -37,7 +38,7 @@ from dptext.synthesis.report import CorpusFit, LabelWords, Topics
 from dptext.synthesis.space import UNLIKE_SHARE, says_something
 from dptext.synthesis.spec import CorpusSpec, Fitted, Progress, Synthetic
 from dptext.synthesis.sums import Draws, Noise
-from dptext.synthesis.writer import Writer, examples_of
+from dptext.synthesis.writer import Writer
 from dptext.text.reading import as_records
 from dptext.text.records import Record
 from dptext.types import Floats, Json
@@ -46,7 +47,7 @@ NOBODY_TWICE: Final = "nobody is in two of the corpora whose summaries were adde
 #: The share of rho for the number of texts that are unlike the pool.
 FIT_SHARE: Final = 0.01
 #: How the rest of rho is shared among the blocks that are measured, unless a setting says otherwise.
-WEIGHTS: Final[Mapping[str, float]] = {POINTS: 4.0, COUNTS: 1.0, TOPICS: 0.5, WORDS: 4.0}
+WEIGHTS: Final[Mapping[str, float]] = {POINTS: 4.0, COUNTS: 1.0, TOPICS: 0.5, LENGTHS: 0.5, WORDS: 4.0}
 _TOPICS_WITHOUT_POINTS: Final = 4.0
 _DIMS: Final = (64, 128, 256)
 # Largest squared length of the noise of a class mean, divided by classes - 1 (class means differ in classes - 1
@@ -68,7 +69,8 @@ class SummarySpec(CorpusSpec):
 
     Guarantee:
         Every unit adds one vector of length at most 1. A document adds its count, its point in the row of its label,
-        one number for each of its `marks`, one for its nearest topic, and one if it is unlike the pool. All documents
+        one number for each of its `marks`, one for its nearest topic, one for its length, and one if it is unlike the
+        pool. All documents
         of an author are added up and scaled by one factor. The sum has discrete Gaussian noise. Everything else reads
         the noisy sum and public text alone.
 
@@ -76,15 +78,17 @@ class SummarySpec(CorpusSpec):
         names: meanings of the labels, one text for each, in their order; empty takes the labels as they are.
         points: whether points are measured; only with labels.
         dim: directions of the space; 0 chooses 64 to 256 by `about`, labels and noise. A small pool has fewer.
-        marks: largest number of different words of a text that count; 0 measures no words.
+        marks: largest number of different words of a text that count; 0 measures no words. With lengths, a digest of
+            the text draws them; without, the first of the list count.
+        lengths: least number of words of each bin of lengths but the first; empty measures no lengths.
         vocabulary: largest number of words that can count.
         model: the language model that writes public drafts, if words are measured and it is installed.
         drafts: number of public drafts for each label.
         tokens: largest number of tokens of a draft.
-        examples: number of public texts that the model is shown.
+        examples: number of public texts that the model is shown; with lengths, fewer where texts are long.
         without_pool: whether the pool's texts are left out of the file. A writer is then given the pool.
-        count_share, point_share, topic_share, word_share: shares of rho, as a document spends it; 0 takes the default.
-            An author may spend all of rho in one block.
+        count_share, point_share, topic_share, word_share, length_share: shares of rho, as a document spends it; 0 takes
+            the default. An author may spend all of rho in one block.
         added: rho of each further summary that was added to this one; `dptext summary add` sets it.
         added_shares: the shares of rho of these summaries, one after the other, each in the order of `blocks`.
         disjoint: whether nobody is in two of the corpora whose summaries were added, by the word of their owners.
@@ -99,6 +103,7 @@ class SummarySpec(CorpusSpec):
     points: bool = True
     dim: int = 0
     marks: int = 0
+    lengths: tuple[int, ...] = ()
     vocabulary: int = 20_000
     model: str = SMOLLM2
     drafts: int = 48
@@ -109,6 +114,7 @@ class SummarySpec(CorpusSpec):
     point_share: float = 0.0
     topic_share: float = 0.0
     word_share: float = 0.0
+    length_share: float = 0.0
     added: tuple[float, ...] = ()
     added_shares: tuple[float, ...] = ()
     disjoint: bool = False
@@ -121,10 +127,11 @@ class SummarySpec(CorpusSpec):
         _validate.count(vocabulary=self.vocabulary, tokens=self.tokens)
         _validate.not_negative(dim=self.dim, drafts=self.drafts, examples=self.examples)
         _validate.within(0, MOST_READ, marks=self.marks)
+        _ = self.bins  # refuses lengths that do not grow
         for name, share in self._given.items():
             _validate.within(0.0, 0.98, **{f"{name[:-1]}_share": share})
         CorpusSpec.__post_init__(self)
-        if not (self.labels or self.topics or self.marks):
+        if not (self.labels or self.topics or self.marks or self.lengths):
             raise ConfigError("Expected labels, topics or words to measure, found none: --labels a,b or --with topics.")
         idle = [name for name, share in self._given.items() if share and name not in self.blocks]
         if idle:
@@ -146,8 +153,14 @@ class SummarySpec(CorpusSpec):
     def blocks(self) -> tuple[str, ...]:
         """The names of the blocks that are measured."""
         measured = {POINTS: self.points and bool(self.labels), TOPICS: self.topics > 0, WORDS: self.marks > 0}
+        measured[LENGTHS] = bool(self.lengths)
         found = [name for name, there in measured.items() if there]
         return (COUNTS, *found, *((UNLIKE,) if self.reads_points else ()))
+
+    @property
+    def bins(self) -> LengthBins:
+        """The bins of lengths; one bin if no lengths are measured. ConfigError: lengths do not grow."""
+        return LengthBins(self.lengths)
 
     @property
     def reads_points(self) -> bool:
@@ -156,7 +169,10 @@ class SummarySpec(CorpusSpec):
 
     @property
     def _given(self) -> dict[str, float]:
-        return {POINTS: self.point_share, COUNTS: self.count_share, TOPICS: self.topic_share, WORDS: self.word_share}
+        return {
+            POINTS: self.point_share, COUNTS: self.count_share, TOPICS: self.topic_share, WORDS: self.word_share,
+            LENGTHS: self.length_share,
+        }  # fmt: skip
 
     @property
     def block_shares(self) -> dict[str, float]:
@@ -216,7 +232,7 @@ class SummarySpec(CorpusSpec):
         return self._layout(self.noise(share), self.block_shares, dim=dim, width=width)
 
     def _layout(self, noise: Noise, shares: Mapping[str, float], *, dim: int, width: int) -> SumLayout:
-        widths = {POINTS: dim, COUNTS: 1, TOPICS: self.topics, WORDS: width, UNLIKE: 1}
+        widths = {POINTS: dim, COUNTS: 1, TOPICS: self.topics, LENGTHS: len(self.bins), WORDS: width, UNLIKE: 1}
         measured = {name: widths[name] for name in self.blocks}
         return SumLayout.of(measured, shares, noise, rows=max(1, len(self.labels)), marks=self.marks)
 
@@ -254,10 +270,13 @@ class SummarySpec(CorpusSpec):
         lexicon = rates = None
         if self.marks:
             more, meanings = _more_words(self.encoder), self.names or self.labels
-            lexicon = fit_lexicon([*texts, *own], names=meanings, more=more, size=self.vocabulary, most=self.marks)
+            lexicon = fit_lexicon(
+                [*texts, *own], names=meanings, more=more, size=self.vocabulary, most=self.marks,
+                drawn=bool(self.lengths),
+            )  # fmt: skip
             rates = mark_rates(lexicon, texts, drafts, max(1, len(self.labels)))
             rates = rates.astype(np.float32).astype(np.float64)  # as a summary stores them
-        found = Public(pool, centre, lexicon, rates, examples, drafts, digest)
+        found = Public(pool, centre, lexicon, rates, examples, drafts, digest, bins=self.bins)
         return FittedSummary(self, found.without_pool() if self.without_pool else found)
 
     def written(self, summary: Summary, source: Randomness, on_progress: Progress | None = None) -> Synthetic:
@@ -271,42 +290,50 @@ class SummarySpec(CorpusSpec):
         """Return examples, the public drafts of each label, and the digest of the model that wrote them."""
         if not self.marks:
             return (), (), ""
-        examples = examples_of(records, self.examples, seed)
+        bins, names = self.bins, self.shown
+        examples = examples_by_length(records, bins, self.examples, tokens=self.tokens, seed=seed)
         if not self.drafts:
             return examples, (), ""
         if on_progress is not None and is_there(self.model):  # the model is loaded for some seconds
-            on_progress(FitProgress(0, self.drafts * len(self.shown), "public drafts written"))
+            on_progress(FitProgress(0, self.drafts * len(names), "public drafts written"))
         try:
             model = load_language_model(self.model).fast()
         except MissingExtraError:
             if self.model == SMOLLM2:  # the default model is optional: words of the pool are then counted alone
                 return examples, (), ""
             raise
-        writer = Writer.of(
-            model, self.shown, self.labels, examples, tokens=self.tokens, temperature=0.7, options=min(512, model.size)
-        )
-        none, source, whole = np.zeros(model.size), seeded(seed), self.drafts * len(self.shown)
+        writers = ByLength.of(
+            Writer, model, names, self.labels, examples, bins=bins, tokens=self.tokens, temperature=0.7,
+            shares=shares_of_public([each.text for each in records], bins, len(names)), options=min(512, model.size),
+        )  # fmt: skip
+        none, source, whole, done = np.zeros(model.size), seeded(seed), self.drafts * len(names), 0
 
-        def told(label: int, done: int) -> None:
+        def told(more: int) -> None:
+            nonlocal done
+            done += more
             if on_progress is not None:
-                on_progress(FitProgress(label * self.drafts + done, whole, "public drafts written"))
+                on_progress(FitProgress(done, whole, "public drafts written"))
 
         found = [
-            writer.shifted(label, self.drafts, none, source, partial(told, label)).texts
-            for label in range(len(self.shown))
+            [
+                text
+                for writer, drafts in writers.shifted(label, self.drafts, none, source, told)
+                for text in writer.readable(drafts.texts)
+            ]
+            for label in range(len(names))
         ]
-        return examples, tuple(tuple(writer.readable(each)) for each in found), model.digest
+        return examples, tuple(tuple(dict.fromkeys(each)) for each in found), model.digest
 
     @classmethod
     def tiny(cls) -> tuple[Self, ...]:
-        """Settings by document with all blocks, by author, without points, and without labels."""
+        """Settings by document, by author with lengths, without points, and without labels."""
         labels = ("health", "travel", "money", "leisure")
         small = cls(
             labels=labels, encoder="glove", words=8, dim=8, about=200, topics=4, marks=3, vocabulary=60, drafts=0
         )
         return (
             small,
-            replace(small, words=0, unit="author", relation="replace_one"),
+            replace(small, words=0, unit="author", relation="replace_one", lengths=(4, 8)),
             replace(small, points=False, topics=0),
             replace(small, labels=(), words=0, marks=0, unit="author"),
         )
@@ -450,6 +477,13 @@ class Summary:
         return np.array(self.wanted) if self.wanted else np.asarray(sizes / sizes.sum())
 
     @property
+    def lengths(self) -> Floats:
+        """The shares of the bins of lengths among the texts of each label, `(labels or 1, bins)`; 1 without lengths."""
+        if LENGTHS not in self.known:
+            return np.ones((len(self.counts.numbers), 1))
+        return length_shares(self.known[LENGTHS], self.sizes)
+
+    @property
     def fit(self) -> CorpusFit | None:
         """The fit of the pool; None if texts have no points."""
         if UNLIKE not in self.known or self.public.pool.space is None:
@@ -470,7 +504,9 @@ class Summary:
         else:
             cells = self.known[TOPICS]
             found = Topics.of(spec.labels, cells.numbers, cells.deviation, topics.described, spec.unit, self.fit, own)
-        return replace(found, names=spec.names, words=self._words())
+        long = self.known.get(LENGTHS)
+        lengths = None if long is None else LengthNumbers.of(spec.bins, long)
+        return replace(found, names=spec.names, words=self._words(), lengths=lengths)
 
     @property
     def has_stated_noise(self) -> bool:
@@ -512,7 +548,7 @@ class Summary:
                     f"Expected a summary of format {_FORMAT}, found {head['format']!r}: another dptext wrote it."
                 )
             spec = _spec_of(head["settings"])
-            public = Public.of_stored(head["public"], arrays, encoder=spec.encoder, marks=spec.marks)
+            public = Public.of_stored(head["public"], arrays, encoder=spec.encoder, marks=spec.marks, bins=spec.bins)
             known = {
                 name: Known(np.asarray(arrays[f"numbers.{name}"], np.float64), float(deviation))
                 for name, deviation in head["deviations"].items()
@@ -579,7 +615,8 @@ class Summary:
         """Return what must be the same to add two summaries, by name, and whether it is."""
         one, two = self.spec, other.spec
         found = {
-            name: getattr(one, name) == getattr(two, name) for name in ("unit", "relation", "labels", "names", "marks")
+            name: getattr(one, name) == getattr(two, name)
+            for name in ("unit", "relation", "labels", "names", "marks", "lengths")
         }
         return {
             **found,

@@ -6,7 +6,7 @@ All of it reads noisy numbers and public text alone.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Protocol, Self, TypeAlias
 
@@ -14,10 +14,12 @@ import numpy as np
 
 from dptext import _validate
 from dptext.language.reading import TextModel
-from dptext.language.writing import OnWritten
+from dptext.language.writing import Drafts
 from dptext.sampling.randomness import seeded
 from dptext.synthesis.blocks import WORDS
+from dptext.synthesis.by_length import ByLength, More
 from dptext.synthesis.judging import believed
+from dptext.synthesis.lengths import LengthBins
 from dptext.synthesis.lexicon import Lexicon
 from dptext.synthesis.summary import Summary, SummarySpec
 from dptext.synthesis.writer import LineWriter, one_line
@@ -28,10 +30,9 @@ _LEAST_RATE: Final = 1e-6
 _USUAL: Final = 2.0  # pseudo-count: as if this many more drafts had each word, as a mark
 _STEP: Final = 0.7  # factor of each update of a shift after the first
 _LARGEST: Final = 10.0  # bound on the size of a shift
+_MOST_SHARE: Final = 0.99  # of the texts that have a word
 _FEWEST: Final = 0.02  # a token keeps at least this part of its expected number
 
-#: Called with the number of texts that were written since the last call, drafts among them.
-More: TypeAlias = Callable[[int], None]
 #: A shift, or texts; then the sum of the log-probabilities of their tokens without shift, and the number of tokens.
 Shift: TypeAlias = tuple[Floats, float, int]
 Texts: TypeAlias = tuple[list[str], float, int]
@@ -111,6 +112,8 @@ class WordTargets:
     units: Floats  #: noisy numbers of units, `(labels or 1,)`
     deviation: float  #: of the noise of a number of marks
     usual: Floats  #: rates of words as marks of public texts, `(labels or 1, width)`
+    bins: LengthBins  #: bins of lengths; one if no lengths are measured
+    lengths: Floats  #: shares of the bins among the texts of each label, `(labels or 1, bins)`
 
     @classmethod
     def of(cls, summary: Summary, settings: HowSteered) -> WordTargets:
@@ -129,6 +132,8 @@ class WordTargets:
             summary.sizes,
             words.deviation,
             public.rates,
+            spec.bins,
+            summary.lengths,
         )
 
     def opened(self) -> Steers:
@@ -141,7 +146,7 @@ class Steered:
     """A loaded model whose logits are moved, with its drafts, for one process."""
 
     by: WordTargets
-    writer: LineWriter
+    writers: ByLength
     spelled: Spellings = field(repr=False)
     shown: frozenset[str] = frozenset()  #: the examples of the prompt, as they are and as the model reads them
 
@@ -152,46 +157,107 @@ class Steered:
         ConfigError: see `LineWriter.of`.
         """
         set_, examples = by.settings, [Record(str(i), text, label) for i, (text, label) in enumerate(by.examples)]
-        writer = kind.of(
-            model, by.names, by.labels, examples, tokens=set_.tokens, temperature=set_.temperature, options=options
-        )
-        shown = {form for each in examples for form in (each.text, model.text(writer.read(each.text)))}
-        return cls(by, writer, Spellings.of(model, by.lexicon.words), frozenset(map(plain, shown)))
+        writers = ByLength.of(
+            kind, model, by.names, by.labels, examples, bins=by.bins, shares=by.lengths, tokens=set_.tokens,
+            temperature=set_.temperature, options=options,
+        )  # fmt: skip
+        read = {text for writer in writers.writers for _, text in writer.shown}
+        shown = {each.text for each in examples} | read
+        return cls(by, writers, Spellings.of(model, by.lexicon.words), frozenset(map(plain, shown)))
 
     @property
     def weights(self) -> str:
         """sha256 of the weights of the model."""
-        return self.writer.model.digest
+        return self.model.digest
+
+    @property
+    def model(self) -> TextModel:
+        """The language model."""
+        return self.writers.writers[0].model
 
     def texts(self, label: int, n: int, seed: int, shift: Floats, more: More | None = None) -> Texts:
         """Return texts as `Steers` does, with log-probabilities moved by `shift` `(size,)`."""
-        found = self.writer.shifted(label, n, shift, seeded(seed), _steps(more))
-        texts = [text for text in self.writer.readable(found.texts) if plain(text) not in self.shown]
-        return texts, found.likely, found.drawn
+        found = list(self.writers.shifted(label, n, shift, seeded(seed), more))
+        texts = [text for writer, drafts in found for text in writer.readable(drafts.texts)]
+        likely, drawn = sum(drafts.likely for _, drafts in found), sum(drafts.drawn for _, drafts in found)
+        return [text for text in dict.fromkeys(texts) if plain(text) not in self.shown], likely, drawn
 
     def shift(self, label: int, seed: int, more: More | None = None) -> Shift:
         """Return a shift as `Steers` does, of log-probabilities `(size,)`."""
-        by, set_, shift, source = self.by, self.by.settings, np.zeros(self.writer.model.size), seeded(seed)
-        first = self.writer.shifted(label, set_.drafts, shift, source, _steps(more))
+        by, set_, shift, source = self.by, self.by.settings, np.zeros(self.model.size), seeded(seed)
+        first = _Drafted.of(self.writers.shifted(label, set_.drafts, shift, source, more))
         if not set_.steered:
             return shift, first.likely, first.drawn
-        expected, marked = first.expected, self._marked(first.texts)
-        now = np.maximum(self.spelled.rates(expected) * marked, _LEAST_RATE)
+        found, marked = first, self._marked(first.texts)
+        now = np.maximum(self._there(found) * marked, _LEAST_RATE)
         wanted = believed(by.numbers[label], float(by.units[label]), now, by.deviation)
         for time in range(set_.matches + 1):
-            step = self.spelled.steps(expected, (wanted - now) / marked) * (_STEP if time else 1.0)
+            more_of_each = self._more(found, wanted / marked, now / marked)
+            step = self.spelled.steps(found.expected, more_of_each) * (_STEP if time else 1.0)
             shift = np.clip(shift + step, -_LARGEST, _LARGEST)
             if time < set_.matches:
-                expected = self.writer.shifted(label, set_.drafts, shift, source, _steps(more)).expected
-                now = np.maximum(self.spelled.rates(expected) * marked, _LEAST_RATE)
+                found = _Drafted.of(self.writers.shifted(label, set_.drafts, shift, source, more))
+                now = np.maximum(self._there(found) * marked, _LEAST_RATE)
         return shift, first.likely, first.drawn
+
+    def _there(self, found: _Drafted) -> Floats:
+        """Return the share of texts that have each word, `(width,)`.
+
+        A short text has a word at most once: the share is the expected number. In a long text a word comes by chance
+        (Poisson): with r of them it is there with probability 1 - e^-r, so that rates grow with length as they should.
+        """
+        if self.by.lengths.shape[1] == 1:
+            return self.spelled.rates(found.expected)
+        return np.asarray(sum(share * -np.expm1(-self.spelled.rates(each)) for share, each in found.by_length))
+
+    def _more(self, found: _Drafted, wanted: Floats, now: Floats) -> Floats:
+        """Return how many more of each word a text should have, so that the share `wanted` of texts has it, not `now`.
+
+        In long texts, the number for a share s grows as -ln(1 - s).
+        """
+        if self.by.lengths.shape[1] == 1:
+            return wanted - now
+        most = np.log1p(-np.minimum(wanted, _MOST_SHARE)) / np.log1p(-np.clip(now, _LEAST_RATE, _MOST_SHARE))
+        return self.spelled.rates(found.expected) * (most - 1.0)
 
     def _marked(self, written: Sequence[Sequence[int]]) -> Floats:
         """Return the share of texts with a word in which it is a mark, `(width,)`, by drafts."""
-        lexicon, texts = self.by.lexicon, [self.writer.model.text(tokens) for tokens in written]
+        lexicon, texts = self.by.lexicon, [self.model.text(tokens) for tokens in written]
         marks = lexicon.marks(texts)
         there = np.bincount([place for text in texts for place in lexicon.known(text)], minlength=len(lexicon))
-        return np.asarray((np.bincount(marks[marks >= 0], minlength=len(lexicon)) + _USUAL) / (there + _USUAL))
+        marked = np.bincount(marks[marks >= 0], minlength=len(lexicon))
+        usual = (marked.sum() + _USUAL) / (there.sum() + _USUAL) if lexicon.drawn else 1.0
+        return np.asarray((marked + _USUAL * usual) / (there + _USUAL))
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class _Drafted:
+    """Drafts of all lengths.
+
+    Attributes:
+        texts: their tokens.
+        by_length: the share of the drafts of each length, and how often one of them is expected to have each token.
+        likely: sum of the log-probabilities, without shift, of all drawn tokens.
+        drawn: number of drawn tokens.
+    """
+
+    texts: list[list[int]]
+    by_length: list[tuple[float, Floats]]
+    likely: float
+    drawn: int
+
+    @classmethod
+    def of(cls, written: Iterable[tuple[LineWriter, Drafts]]) -> Self:
+        """Put together the drafts of all lengths."""
+        found = [drafts for _, drafts in written]
+        texts = [text for drafts in found for text in drafts.texts]
+        shares = [(len(drafts.texts) / max(1, len(texts)), drafts.expected) for drafts in found]
+        return cls(texts, shares, sum(each.likely for each in found), sum(each.drawn for each in found))
+
+    @property
+    def expected(self) -> Floats:
+        """How often a text is expected to have each token, `(size,)`."""
+        return np.asarray(sum(share * each for share, each in self.by_length))
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -237,17 +303,3 @@ class Spellings:
 def plain(text: str) -> str:
     """Return a text as it is compared with others: without case, and with one space between words."""
     return one_line(text.casefold())
-
-
-def _steps(more: More | None) -> OnWritten | None:
-    """Return a function that is called with the number of texts so far, and tells how many more they are."""
-    if more is None:
-        return None
-    before = 0
-
-    def told(done: int) -> None:
-        nonlocal before
-        more(done - before)
-        before = done
-
-    return told

@@ -6,6 +6,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import ClassVar, Final, Generic, Self, TypeVar
 
 import numpy as np
@@ -18,6 +19,7 @@ from dptext.language.writing import Drafts, OnWritten, Shifted, by_temperature, 
 from dptext.sampling.discrete import uniform_below
 from dptext.sampling.randomness import Randomness
 from dptext.sampling.weights import draw_by_weight
+from dptext.synthesis.lengths import Length, whole_sentences
 from dptext.synthesis.pool import apportioned, shuffled
 from dptext.synthesis.readings import Corpus
 from dptext.synthesis.report import Topics
@@ -159,6 +161,8 @@ class LineWriter(ABC):
         head: tokens of the examples.
         end: the token that ends a line.
         tokens: largest number of tokens of a written text; a text that is read has at most twice as many.
+        least: number of tokens before which no text ends.
+        length: the length that texts should have; None if they have any.
         temperature, options: settings of choices that no private text moves.
         shown: the examples as they are read, each with the meaning of its label.
     """
@@ -171,6 +175,8 @@ class LineWriter(ABC):
     temperature: float
     options: int
     shown: tuple[tuple[str, str], ...] = ()
+    least: int = 0
+    length: Length | None = None
 
     @classmethod
     def of(
@@ -183,6 +189,8 @@ class LineWriter(ABC):
         tokens: int,
         temperature: float,
         options: int,
+        least: int = 0,
+        length: Length | None = None,
     ) -> Self:
         """Return a writer; `names` are the meanings of the `labels`. ConfigError: no room for the longest prompt."""
         found = cls(model, names, (), model.tokens("\n")[-1], tokens, temperature, min(options, model.size))
@@ -193,7 +201,7 @@ class LineWriter(ABC):
             name = named.get(each.label or "", each.label or names[0])
             head += found._line(name, each.text)
             shown.append((name, one_line(model.text(found.read(each.text)))))
-        found = replace(found, head=tuple(head), shown=tuple(shown))
+        found = replace(found, head=tuple(head), shown=tuple(shown), least=least, length=length)
         longest = max(len(found.prompt(label, *[""] * _SHOWN)) for label in range(len(names)))
         model.require_room(longest + (2 * _SHOWN + 1) * tokens)
         return found
@@ -218,6 +226,8 @@ class LineWriter(ABC):
     def readable(self, written: Iterable[Sequence[int]]) -> list[str]:
         """Return the distinct readable texts."""
         lines = map(self.line, written)
+        if self.length is not None:
+            lines = map(partial(whole_sentences, least=self.length.least), lines)
         return list(dict.fromkeys(line for line in lines if is_readable(line)))
 
     @abstractmethod
@@ -261,7 +271,7 @@ class Writer(LineWriter):
         self, label: int, n: int, shift: Floats, randomness: Randomness, on_progress: OnWritten | None = None
     ) -> Drafts:
         """Write `n` texts from public examples, with log-probabilities moved by `shift` `(size,)`."""
-        choose = Shifted(self.temperature, self.options, self.end, randomness, shift)
+        choose = Shifted(self.temperature, self.options, self.end, randomness, shift, least=self.least)
         prompts = [self.prompt(label)] * n
         found = write(self.model, prompts, choose, end=self.end, most=self.tokens, on_progress=on_progress)
         return Drafts(found, choose.expected / max(1, n), choose.likely, choose.drawn)

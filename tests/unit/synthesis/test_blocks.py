@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from dptext.privacy.guarantee import Relation
 from dptext.synthesis import blocks
-from dptext.synthesis.blocks import COUNTS, POINTS, TOPICS, UNLIKE, WORDS, SumLayout
+from dptext.synthesis.blocks import COUNTS, LENGTHS, POINTS, TOPICS, UNLIKE, WORDS, SumLayout
 from dptext.synthesis.readings import Reading
 from dptext.synthesis.summary import SummarySpec
 from dptext.synthesis.sums import STEPS, Noise, PrivateSum
 
-ROWS, DIM, N_TOPICS, WIDTH, MARKS = 3, 4, 5, 9, 3
-WIDTHS = {POINTS: DIM, COUNTS: 1, TOPICS: N_TOPICS, WORDS: WIDTH, UNLIKE: 1}
+ROWS, DIM, N_TOPICS, N_LENGTHS, WIDTH, MARKS = 3, 4, 5, 4, 9, 3
+WIDTHS = {POINTS: DIM, COUNTS: 1, TOPICS: N_TOPICS, LENGTHS: N_LENGTHS, WORDS: WIDTH, UNLIKE: 1}
 RELATIONS = (Relation.ADD_OR_REMOVE_ONE, Relation.REPLACE_ONE)
 
 
@@ -44,7 +44,7 @@ def reading(seed: int, n: int) -> Reading:
         own = rng.choice(WIDTH, rng.integers(0, MARKS + 1), replace=False)
         row[: len(own)] = np.sort(own)
     unlike = rng.integers(0, 2, n).astype(np.float64)
-    return Reading(rng.integers(0, ROWS, n), points, unlike, marks, [None] * n)
+    return Reading(rng.integers(0, ROWS, n), points, unlike, marks, [None] * n, rng.integers(0, N_LENGTHS, n))
 
 
 def squares(layout: SumLayout, read: Reading, relation: Relation) -> list[int]:
@@ -54,7 +54,7 @@ def squares(layout: SumLayout, read: Reading, relation: Relation) -> list[int]:
     return [int(each) for each in (weights * np.trunc(values * STEPS).astype(np.int64) ** 2).sum(axis=1)]
 
 
-shares_of = st.lists(st.floats(0.001, 1.0), min_size=5, max_size=5).flatmap(
+shares_of = st.lists(st.floats(0.001, 1.0), min_size=6, max_size=6).flatmap(
     lambda parts: st.sets(st.sampled_from(sorted(WIDTHS)), min_size=1).map(
         lambda names: {
             name: part / sum(part for name, part in zip(sorted(WIDTHS), parts, strict=True) if name in names)
@@ -98,6 +98,7 @@ def test_numbers_come_back_as_they_were(relation: Relation, shares: dict[str, fl
     where = topics(read.points)
     expected = {
         COUNTS: by_label.sum(axis=1)[:, None],
+        LENGTHS: np.array([[(row & (read.lengths == each)).sum() for each in range(N_LENGTHS)] for row in by_label]),
         TOPICS: np.array([[(row & (where == topic)).sum() for topic in range(N_TOPICS)] for row in by_label]),
         WORDS: np.array(
             [[(row & (read.marks == word).any(axis=1)).sum() for word in range(WIDTH)] for row in by_label]
@@ -115,9 +116,9 @@ def test_numbers_come_back_as_they_were(relation: Relation, shares: dict[str, fl
 @pytest.mark.parametrize("relation", RELATIONS)
 def test_a_text_that_has_all_uses_its_whole_length(relation: Relation) -> None:
     """The parts give nothing away: a share that is not used would be noise for nothing."""
-    shares = {POINTS: 0.4, COUNTS: 0.1, TOPICS: 0.09, WORDS: 0.4, UNLIKE: 0.01}
+    shares = {POINTS: 0.4, COUNTS: 0.1, TOPICS: 0.05, LENGTHS: 0.04, WORDS: 0.4, UNLIKE: 0.01}
     point = np.full((1, DIM), 1 / math.sqrt(DIM)) / (1 + 2.0**-40)
-    full = Reading(np.array([1]), point, np.ones(1), np.array([[0, 4, 8]]), [None])
+    full = Reading(np.array([1]), point, np.ones(1), np.array([[0, 4, 8]]), [None], np.array([2]))
     (squared,) = squares(layout_of(shares, relation), full, relation)
     assert STEPS**2 * 0.999 < squared <= STEPS**2
 

@@ -197,7 +197,7 @@ def test_writing_follows_the_private_words() -> None:
     found = more.writer.write(summary, seeded(6))
     mine = [text for text, label in zip(found.texts, found.labels, strict=True) if label == "travel"]
     steered = WordTargets.of(summary, more.writer).opened()
-    plain, *_ = steered.texts(0, 160, 1, np.zeros(steered.writer.model.size))
+    plain, *_ = steered.texts(0, 160, 1, np.zeros(steered.model.size))
     assert len(mine) > 100
     assert np.mean(["9" in text for text in mine]) > 0.15 + np.mean(["9" in text for text in plain])
     assert set(found.labels) <= {"travel", "money"}
@@ -419,7 +419,7 @@ def test_a_copy_of_an_example_of_the_prompt_is_no_written_text(
     steered = replace(targets, examples=(("A  train that is much longer than twice ten tokens", None),)).opened()
     written = ["a TRAIN", "a train that is muc", "a bus", "A train that is much longer than  twice TEN tokens"]
     monkeypatch.setattr(Writer, "readable", lambda *_: written)
-    shift = np.zeros(steered.writer.model.size)
+    shift = np.zeros(steered.model.size)
     assert steered.texts(0, 1, 1, shift)[0] == ["a TRAIN", "a bus"]  # the model reads 20 tokens of the example
 
 

@@ -140,7 +140,7 @@ def test_blocks_that_are_scaled_by_different_factors_are_seen(
 
 
 @pytest.mark.slow_cases(
-    "author-counts-points-topics-words-unlike",
+    "author-counts-points-topics-words-lengths-unlike",
     "document-counts-words",
     why="all blocks stay by documents, some by authors",
 )
