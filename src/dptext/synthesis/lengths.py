@@ -108,6 +108,7 @@ def length_shares(known: Known, sizes: Floats) -> Floats:
     noise = (len(mix) - 1) * known.deviation**2
     kept = np.maximum(0.0, 1 - noise / np.maximum(np.square(apart).sum(axis=1), 1e-12))
     found = np.maximum(usual + kept[:, None] * apart, 0.0)
+    found[~found.any(axis=1)] = mix  # nothing but noise below 0
     return np.asarray(found / found.sum(axis=1, keepdims=True))
 
 

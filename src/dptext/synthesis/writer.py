@@ -202,8 +202,9 @@ class LineWriter(ABC):
             head += found._line(name, each.text)
             shown.append((name, one_line(model.text(found.read(each.text)))))
         found = replace(found, head=tuple(head), shown=tuple(shown), least=least, length=length)
-        longest = max(len(found.prompt(label, *[""] * _SHOWN)) for label in range(len(names)))
-        model.require_room(longest + (2 * _SHOWN + 1) * tokens)
+        more = _SHOWN if length is None else 0  # texts of one length are written after examples alone
+        longest = max(len(found.prompt(label, *[""] * more)) for label in range(len(names)))
+        model.require_room(longest + (2 * more + 1) * tokens)
         return found
 
     def prompt(self, label: int, *texts: str) -> list[int]:
