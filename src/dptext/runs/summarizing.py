@@ -37,7 +37,7 @@ if TYPE_CHECKING:  # the ledger is loaded by those who use one
 _ALSO: Final[Mapping[str, Mapping[str, Json]]] = {
     WORDS: {"marks": 5}, TOPICS: {"topics": 64}, LENGTHS: {"lengths": [*USUAL_LENGTHS]},
 }  # fmt: skip
-#: More settings where words are measured with lengths, as texts are long then (decision 25).
+#: More settings where words are measured with lengths, as texts are long then (decision 26).
 _LONG: Final[Mapping[str, Json]] = {"marks": 40, "tokens": 300}
 _SHARES: Final = {
     POINTS: "point_share", COUNTS: "count_share", TOPICS: "topic_share", WORDS: "word_share", LENGTHS: "length_share",

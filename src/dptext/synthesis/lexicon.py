@@ -65,7 +65,7 @@ class Lexicon:
 
     With `drawn`, a text that has more words of the list marks those that its digest draws, whatever their order: the
     first of the list, which nearly all long texts have, tell little. The draw is a function of the text alone, as the
-    order is, so that no guarantee rests on its being random (decision 25).
+    order is, so that no guarantee rests on its being random (decision 26).
     """
 
     words: tuple[str, ...]

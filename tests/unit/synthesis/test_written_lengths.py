@@ -1,0 +1,117 @@
+"""Texts are written as long as the noisy numbers say: by a writer of drafts, and by a language model."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+import dptext as dp
+from dptext.sampling.randomness import seeded
+from dptext.synthesis.asking import Examples, answer_line, question
+from dptext.synthesis.from_drafts import Counted, FromDrafts, Moves
+from dptext.synthesis.lengths import LengthBins
+from dptext.synthesis.report import topics_page
+from dptext.synthesis.word_shifts import More, WordTargets
+
+EDGES = (4, 9)
+BINS = LengthBins(EDGES)
+LONG = " ".join(["train"] * 12)
+#: Seven of ten private texts of travel are long, and none of money is.
+PRIVATE = [
+    {"text": LONG if i % 2 and i % 20 < 14 else "a train", "label": "travel" if i % 2 else "money"}
+    for i in range(4_000)
+]
+POOL = ["a train runs", "a slow train runs to Rome today", "the night train runs to Rome and on to Naples today"] * 9
+
+
+class Sized:
+    """Writes texts of the least number of words of the length that it is asked for."""
+
+    weights = ""
+    asked: ClassVar[list[tuple[Examples, Moves]]] = []
+
+    def draft(
+        self, name: str, examples: Examples, n: int, *, moves: Moves, seed: int, more: More | None
+    ) -> Sequence[str]:
+        self.asked.append((examples, moves))
+        assert moves.length is not None
+        more_words = " ".join(f"word{i}" for i in range(moves.length.least - 2))
+        return [f"text {seed}x{i} {more_words}" for i in range(n)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sizes(FromDrafts):
+    """The writer of these texts."""
+
+    def drafter(self, by: WordTargets) -> Sized:
+        return Sized()
+
+
+@pytest.fixture(scope="module")
+def summary() -> Any:
+    with pytest.warns(UserWarning, match="No public drafts"):
+        return dp.summarize(
+            PRIVATE, POOL, label="label", labels=("travel", "money"), also=["words", "lengths"], lengths=EDGES,
+            without=["points"], vocabulary=20, drafts=0, encoder="glove", about=4_000, epsilon=50.0, seed=1,
+            randomness=seeded(1),
+        )  # fmt: skip
+
+
+def test_noisy_shares_of_lengths_are_near_the_true_ones(summary: Any) -> None:
+    found = summary.summary
+    assert (found.spec.marks, found.spec.tokens, found.spec.lengths) == (40, 300, EDGES)
+    np.testing.assert_allclose(found.lengths, [[0.3, 0, 0.7], [1, 0, 0]], atol=0.02)
+    assert type(found).of_bytes(found.to_bytes()).to_bytes() == found.to_bytes()
+    assert type(found).of_bytes(found.to_bytes()).public.lexicon.digest == found.public.lexicon.digest
+
+
+def test_the_report_has_the_lengths_and_they_add_up(summary: Any) -> None:
+    report = summary.summary.report
+    long = report.by_length
+    assert long.numbers == pytest.approx([2_600, 0, 1_400], abs=60)
+    assert long.numbers.sum() == pytest.approx(report.estimates.whole.numbers[0])
+    found = json.loads(report.to_json())["lengths"]
+    assert found["lengths"] == ["fewer than 4 words", "4 to 8 words", "9 words or more"]
+    assert np.array(found["counts"]).shape == (2, 3)
+    page = topics_page(report, report.sentences())
+    assert "<caption>Lengths</caption>" in page
+    assert "9 words or more" in page
+    assert any(said.startswith("Lengths, in documents, with 95% intervals") for said in report.sentences())
+
+
+def test_texts_of_each_label_are_asked_for_in_its_lengths(summary: Any) -> None:
+    settings = Sizes(size=200, drafts=20, matches=0, model="sized")
+    by = WordTargets.of(summary.summary, settings)
+    counted = by.opened()
+    assert isinstance(counted, Counted)
+    Sized.asked.clear()
+    texts, *_ = counted.texts(0, 200, 3, np.zeros((2, len(by.lexicon))))
+    assert np.abs(np.bincount(BINS.of(texts), minlength=3) - [60, 0, 140]).max() <= 6
+    for examples, moves in Sized.asked:
+        assert moves.length in BINS.lengths
+        place = BINS.lengths.index(moves.length)
+        assert {int(each) for each in BINS.of([text for _, text in examples])} == {place}
+    texts, *_ = counted.texts(1, 50, 3, np.zeros((2, len(by.lexicon))))
+    assert Counter(BINS.of(texts).tolist())[0] >= 47
+
+
+def test_each_length_has_draws_of_its_own(summary: Any) -> None:
+    """With one seed for all lengths a server's kept answer to one would be taken for another."""
+    by = WordTargets.of(summary.summary, Sizes(size=9, model="sized"))
+    texts, *_ = by.opened().texts(0, 90, 3, np.zeros((2, len(by.lexicon))))
+    assert len(texts) == len({text.split()[1] for text in texts}) > 80
+
+
+def test_a_chat_model_is_told_the_length_and_may_answer_in_paragraphs() -> None:
+    asked = question([], "a film", length=BINS.lengths[2])
+    assert "It should have 9 words or more." in asked
+    assert "It should have" not in question([], "a film")
+    answer = "Here it is:\n\nOne good film.\n\nI liked it."
+    assert answer_line(answer) == "One good film."
+    assert answer_line(answer, whole=True) == "One good film. I liked it."
