@@ -26,7 +26,7 @@ dir er ihn ihm sie ihr ihnen es wir uns euch man sich selbst mein meine meiner m
 deines deinem deinen sein seine seiner seines seinem seinen ihre ihrer ihres ihrem ihren unser unsere unserer unseres
 unserem unseren euer eure eurer eures eurem euren dieser diese dieses diesem diesen jener jene jenes jenem jenen jeder
 jede jedes jedem jeden welcher welche welches welchem welchen solche solcher solches wer wen wem wessen was wo wohin
-woher wann warum wieso wie in im ins an am ans auf aus bei beim mit nach von vom vor zu zum zur für über unter durch
+woher wann warum wieso wie in im ins ab an am ans auf aus bei beim mit nach von vom vor zu zum zur für über unter durch
 gegen ohne um bis seit zwischen während wegen trotz hinter neben und oder aber denn sondern doch dass daß ob wenn als
 weil da damit obwohl sowie sowohl weder noch bin bist ist sind seid war warst waren wart gewesen wäre wären habe hast
 hat haben habt hatte hattest hatten hätte hätten gehabt werde wirst wird werden werdet wurde wurden würde würden worden

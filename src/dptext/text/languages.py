@@ -79,7 +79,7 @@ def main_language(texts: Sequence[str]) -> MainLanguage | None:
         return None
     if _english_words(looked) >= _CLEARLY_ENGLISH:
         return MainLanguage(ENGLISH, 1.0)
-    judged = Counter(_identifier().classify(passage)[0] for passage in passages)
+    judged = Counter(load_identifier().classify(passage)[0] for passage in passages)
     code, n = judged.most_common(1)[0]
     share = n / len(passages)
     return MainLanguage(code, share) if share >= _SURE and code != _NOTHING else None
@@ -108,7 +108,8 @@ def _english_words(texts: Sequence[str]) -> float:
 
 
 @cache
-def _identifier() -> LanguageIdentifier:
+def load_identifier() -> LanguageIdentifier:
+    """Load the model of py3langid. It is looked up at each call, so that tests can replace it."""
     from py3langid.langid import MODEL_FILE, LanguageIdentifier  # noqa: PLC0415 (needed by few)
 
     return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
