@@ -49,7 +49,7 @@ def test_a_corpus_in_another_language_from_end_to_end(language: str, name: str, 
         "--set",
         "vocabulary=90",
         "--set",
-        "examples=1",
+        "examples=0",
         "--seed",
         1,
     )
