@@ -60,7 +60,7 @@ class Planted:
     def classify(self, passage: str) -> tuple[str, float]:
         self.asked.append(passage)
         words = passage.casefold().split()
-        return max(("de", "es", "zxx"), key=lambda each: sum(word in DULL.get(each, ()) for word in words)), 1.0
+        return max(("zxx", "de", "es"), key=lambda each: sum(word in DULL.get(each, ()) for word in words)), 1.0
 
 
 def saved_encoder(path: Path, texts: list[str]) -> Path:

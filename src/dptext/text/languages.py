@@ -73,8 +73,8 @@ def main_language(texts: Sequence[str]) -> MainLanguage | None:
 
     The first 500 characters of 400 texts are read, which are evenly spaced.
     """
-    looked = [text[:MOST_CHARACTERS] for text in texts[:: max(1, len(texts) // MOST_TEXTS)][:MOST_TEXTS]]
-    passages = list(_passages(looked))
+    looked = [text[:MOST_CHARACTERS] for text in _spaced(texts, MOST_TEXTS)]
+    passages = _spaced(list(_passages(looked)), _MOST_PASSAGES)
     if len(passages) < _FEWEST_PASSAGES:
         return None
     if _english_words(looked) >= _CLEARLY_ENGLISH:
@@ -88,17 +88,20 @@ def main_language(texts: Sequence[str]) -> MainLanguage | None:
 _NOTHING: Final = "zxx"  # the answer of the model for what is in no language
 
 
+def _spaced(texts: Sequence[str], most: int) -> Sequence[str]:
+    """Return at most so many texts, evenly spaced."""
+    return texts if len(texts) <= most else [texts[i * len(texts) // most] for i in range(most)]
+
+
 def _passages(texts: Sequence[str]) -> Iterator[str]:
-    """Yield passages of whole texts, each with enough letters, at most `_MOST_PASSAGES`. The rest is dropped."""
-    told, letters, joined = 0, 0, list[str]()
+    """Yield passages of whole texts, each with enough letters. The rest is dropped."""
+    letters, joined = 0, list[str]()
     for text in texts:
         joined.append(text)
         letters += sum(map(str.isalpha, text))
         if letters >= _LETTERS:
             yield "\n".join(joined)
-            told, letters, joined = told + 1, 0, []
-        if told == _MOST_PASSAGES:
-            return
+            letters, joined = 0, []
 
 
 def _english_words(texts: Sequence[str]) -> float:
