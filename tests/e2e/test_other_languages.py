@@ -49,7 +49,7 @@ def test_a_corpus_in_another_language_from_end_to_end(language: str, name: str, 
         "--set",
         "vocabulary=90",
         "--set",
-        "examples=0",
+        "examples=2",
         "--seed",
         1,
     )
@@ -80,7 +80,7 @@ def test_a_corpus_in_another_language_from_end_to_end(language: str, name: str, 
     assert "./encoder" in done.stderr
 
     # a model of random numbers writes bytes of the language, too
-    model = torch_folders.saved(tmp_path / "model", "qwen2")
+    model = torch_folders.saved(tmp_path / "model", "qwen2", positions=900)
     few = ("--size", 20, "--set", "drafts=8", "--set", "matches=1", "--seed", 1)
     ran(tmp_path, "write", "own.summary", "model-out.jsonl", "--writer", f"model:{model}", *few)
     assert 0 < len(texts(tmp_path / "model-out.jsonl")) <= 20
