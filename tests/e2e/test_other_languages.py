@@ -79,9 +79,10 @@ def test_a_corpus_in_another_language_from_end_to_end(language: str, name: str, 
     assert (done.returncode, (tmp_path / "no.summary").exists()) == (2, False)
     assert "./encoder" in done.stderr
 
-    # a model of random numbers writes bytes of the language, too
-    model = torch_folders.saved(tmp_path / "model", "qwen2", positions=900)
-    few = ("--size", 20, "--set", "drafts=8", "--set", "matches=1", "--seed", 1)
+    # a model of random numbers writes in letters of the language, and the encoder judges its texts
+    (tmp_path / "elsewhere").rename(tmp_path / "encoder")
+    model = torch_folders.saved(tmp_path / "model", "mistral", positions=900)
+    few = ("--size", 20, "--set", "drafts=8", "--set", "matches=1", "--set", "tokens=12", "--seed", 1)
     ran(tmp_path, "write", "own.summary", "model-out.jsonl", "--writer", f"model:{model}", *few)
     assert 0 < len(texts(tmp_path / "model-out.jsonl")) <= 20
     certificate = json.loads((tmp_path / "model-out.jsonl.guarantee.json").read_bytes())
