@@ -131,6 +131,8 @@ def test_an_encoder_of_ones_own_is_stored_by_its_weights(
     with pytest.raises(ConfigError, match=r"Expected the encoder in \./own to have weights of sha256 abababababab"):
         space.points(texts)
     assert FromPool().write(again, seeded(1)).texts  # reads no text
+    with pytest.raises(ConfigError, match="to have weights of sha256"):  # before anything is written
+        dp.write(found, writer="endpoint:http://127.0.0.1:1/v1#m", size=9)
     changed_space = SummarySpec(labels=("a", "b"), encoder=own, words=8, dim=8).fit(
         public=[dp.Record(str(i), row["text"]) for i, row in enumerate(tongues.rows("de", 90, private=False, seed=2))]
     )
