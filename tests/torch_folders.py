@@ -54,7 +54,7 @@ def tokenizer(*, of_bytes: bool) -> Any:
     return found
 
 
-def saved(path: Path, family: str, *, chat: str | None = None, **generation: Any) -> Path:
+def saved(path: Path, family: str, *, chat: str | None = None, positions: int = 200, **generation: Any) -> Path:
     """Save a model of a family as a folder; `generation` are settings of its generation_config.json."""
     import torch
     import transformers
@@ -63,7 +63,7 @@ def saved(path: Path, family: str, *, chat: str | None = None, **generation: Any
     kind = getattr(transformers, f"{name}ForCausalLM")
     with torch.random.fork_rng([]):
         torch.manual_seed(7)
-        model = kind(kind.config_class(**{**SIZES, **more}))
+        model = kind(kind.config_class(**{**SIZES, **more, "max_position_embeddings": positions}))
     model.generation_config = transformers.GenerationConfig(eos_token_id=1, **generation)
     model.save_pretrained(path)
     tokens = transformers.PreTrainedTokenizerFast(

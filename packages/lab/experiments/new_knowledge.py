@@ -44,8 +44,8 @@ from synthesis_splits import SNIPS, cut, read
 
 from dptext.runs.summarizing import read_summary
 from dptext.synthesis.blocks import WORDS
-from dptext.synthesis.lexicon import FUNCTION_WORDS
 from dptext.synthesis.summary import Summary
+from dptext.text.function_words import ENGLISH, FUNCTION_WORDS
 from dptext.text.tokens import words_of
 
 Row = dict[str, Any]
@@ -171,7 +171,7 @@ def content(texts: Sequence[str]) -> Counter[str]:
 
 
 def _counts(word: str) -> bool:
-    return len(word) > 1 and word[0].isalpha() and "'" not in word and word not in FUNCTION_WORDS
+    return len(word) > 1 and word[0].isalpha() and "'" not in word and word not in FUNCTION_WORDS[ENGLISH]
 
 
 def bin_of(n: int) -> str:

@@ -3,6 +3,7 @@
 import itertools
 import json
 import shlex
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -17,6 +18,7 @@ from dptext.cli.grouped import reads
 from dptext.cli.labels import without_label
 from dptext.errors import ConfigError
 from dptext.privacy.guarantee import Guarantee, Relation, Unit
+from dptext.runs.known_languages import of_private_texts
 from dptext.text.formats import PACKED, Format
 from dptext.text.reading import MAX_CHARACTERS
 from dptext.text.survey import LONG, Column, Survey, survey
@@ -64,7 +66,9 @@ def check(
         raise ConfigError("Expected --label-field NAME with --label: the field whose labels are looked at.")
     labels = tuple(label or _written_labels())
     how: dict[str, Any] = {"delimiter": delimiter, "encoding": encoding, "record": record, "sheet": sheet}
-    found = survey(path, format=kind, text=text_field, id=id_field, label=label_field, labels=labels, **how)
+    found = survey(
+        path, format=kind, text=text_field, id=id_field, label=label_field, labels=labels, language=True, **how
+    )
     typed = [*_options(found, kind), *options.as_typed(sheet=sheet)]
     if as_json:
         print(json.dumps(_data(found, typed), indent=2))
@@ -134,11 +138,18 @@ def _facts(found: Survey, named: str | None) -> list[str]:
         *_hidden(found),
         f"Texts  {column.nulls:,} null, {column.empties:,} empty, {found.duplicates:,} repeated",
         f"       {_share(column)} with HTML tags; median {column.median:,} characters, largest {column.largest:,}",
+        *_language(found),
         *([_EMPTY] if column.empties else []),
         *([_LONG] if column.long else []),
         *([_TOO_LONG] if column.largest > MAX_CHARACTERS else []),
         *([f"Keep   not {kept} (--keep copies fields as they are): unique in each row"] if kept else []),
     ]
+
+
+def _language(found: Survey) -> list[str]:
+    """Say which language most texts are in, if encoders and words that are at hand do not know it."""
+    said = "" if found.language is None else of_private_texts(found.language)
+    return textwrap.wrap(f"In     {said}", 118, subsequent_indent=" " * 7) if said else []
 
 
 def _hidden(found: Survey) -> list[str]:
@@ -232,6 +243,7 @@ def _data(found: Survey, typed: list[str]) -> dict[str, object]:
         "with_tags": found.texts.tags,
         "long": found.texts.long,
         "labelled": found.labelled,
+        "language": None if found.language is None else asdict(found.language),
         "fault": found.fault,
         "columns": columns,
         "options": typed,

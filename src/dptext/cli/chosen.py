@@ -9,13 +9,15 @@ from pathlib import Path
 
 from dptext.cli import options
 from dptext.cli.app import config
-from dptext.cli.terminal import counted
+from dptext.cli.terminal import counted, say
 from dptext.embeddings import encoders
 from dptext.errors import ConfigError
-from dptext.mechanism import FitProgress, Learns, Mechanism, Spec, Traits, setting_fields, settings
+from dptext.mechanism import FitProgress, Learns, Mechanism, Promise, Spec, Traits, setting_fields, settings
 from dptext.registry import MECHANISMS
-from dptext.runs.models import fit, load_model, model_spec
+from dptext.runs.known_languages import in_other_language
+from dptext.runs.models import fitted, load_model, model_spec
 from dptext.runs.specs import parse_setting, read_toml, spec_from_settings
+from dptext.synthesis.spec import CorpusSpec
 from dptext.text.labels import relabelled
 from dptext.text.records import Record
 from dptext.types import Floats, Json
@@ -169,7 +171,7 @@ def fitted_on(
     title: str = "fitting",
 ) -> Mechanism[str]:
     """Return the spec fitted on these records. A bar shows the epochs. No loss on private texts is shown."""
-    fitting = partial(fit, spec, public, private=private or None, pool=pool, seed=seed)
+    fitting = partial(fitted, spec, public, private=private or None, pool=pool, seed=seed)
     if not spec.traits.trains:
         return fitting()
     with counted(title, every=0.0) as tell:
@@ -182,6 +184,17 @@ def fitted_on(
                 tell(at.done, at.total, f"{at.unit}{at.note and f', {at.note}'}")
 
         return fitting(on_progress=told)
+
+
+def say_if_in_other_language(spec: Promise, public: Sequence[Record]) -> None:
+    """Warn of public texts in a language that the encoder, word vectors or model of the settings does not know."""
+
+    def typed(name: str, value: str) -> str:
+        option = name == "encoder" and isinstance(spec, CorpusSpec)
+        return f"--encoder {value}" if option else f"--set {name}={value}"
+
+    if said := in_other_language(spec, [record.text for record in public], typed):
+        say(f"Warning: {said}")
 
 
 def as_public(records: Sequence[Record], choice: Choice | None) -> list[Record]:

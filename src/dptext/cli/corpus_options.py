@@ -11,6 +11,7 @@ from dptext.cli import options
 from dptext.cli.grouped import promises, runs
 from dptext.cli.many import Who
 from dptext.errors import ConfigError
+from dptext.synthesis.space import ENCODERS
 from dptext.types import Json
 
 
@@ -39,6 +40,16 @@ class Promised:
         promises("--names", metavar="A,B,...", help="Meanings of the labels in words, in their order, or @FILE."),
     ] = None
 
+    encoder: Annotated[
+        str | None,
+        promises(
+            "--encoder",
+            metavar="FOLDER",
+            help="What reads texts: sentence (default), distilled, glove, or the folder of a sentence-transformers "
+            "model, for languages other than English.",
+        ),
+    ] = None
+
     def settings(self) -> dict[str, Json]:
         """Return the settings that are given. ConfigError: a file of labels or names cannot be read."""
         alone: dict[str, Json] = {
@@ -49,6 +60,9 @@ class Promised:
             for name, text in (("labels", self.labels), ("names", self.names))
             if text is not None
         }
+        if self.encoder is not None:
+            here = self.encoder not in ENCODERS and "/" not in self.encoder and Path(self.encoder).is_dir()
+            alone["encoder"] = f"./{self.encoder}" if here else self.encoder
         return {**{name: value for name, value in alone.items() if value is not None}, **lists}
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from dptext.batch.corpora import synthesize_dataset
 from dptext.batch.shards import shards_of
 from dptext.cli import options
+from dptext.cli.chosen import say_if_in_other_language
 from dptext.cli.corpus_options import CorpusReading, Ending
 from dptext.cli.many import is_dataset, refuse_for_a_file
 from dptext.cli.paying import PAID, Paying, cost, said_key
@@ -90,7 +91,7 @@ def release(
         _check_first(None if dataset else private, None if begun or fields.subject is not None else due)
         if fitted is None:
             pool = layout.read_public(public, label=_public_label(layout, public, reading.label_field))
-            _say_of_the_pool(wanted, len(pool))
+            _say_of_the_pool(wanted, pool)
         own = {"public": records_digest(pool)} if fitted is None else dict(fitted.digests)
         digest = settings_digest(wanted, own, plan, randomness, payment, source=source)
     with place.held(), _advising(place):
@@ -284,10 +285,13 @@ def next_of_summary(path: Path, summary: Summary, *columns: str, show: bool = Tr
     return f"Next: {f'{first}; ' if show else ''}{written}{pool}."
 
 
-def _say_of_the_pool(wanted: CorpusSpec, n_texts: int) -> None:
+def _say_of_the_pool(wanted: CorpusSpec, pool: Sequence[Record]) -> None:
+    """Say what is known of the pool. The language of the private corpus is judged by `dptext check` alone."""
     if wanted.advice:
         say(wanted.advice)
+    n_texts = len(pool)
     say(f"Reading the pool of {n_texts:,} public texts.")
+    say_if_in_other_language(wanted, pool)
     if isinstance(wanted, SynthesisSpec) and wanted.repeats is not None and wanted.size > n_texts:
         so = "some leave more than once" if wanted.repeats else "no more leave"
         say(f"{wanted.size:,} texts are wanted, and the pool has {n_texts:,}: {so}.")

@@ -13,7 +13,14 @@ from typing import Annotated, Final, NoReturn
 from typer import Argument
 
 from dptext.cli import options
-from dptext.cli.chosen import SpecOptions, check_label_field, fitted_on, kinds, load_encoder
+from dptext.cli.chosen import (
+    SpecOptions,
+    check_label_field,
+    fitted_on,
+    kinds,
+    load_encoder,
+    say_if_in_other_language,
+)
 from dptext.cli.grouped import COMPUTED, runs
 from dptext.cli.options import DetailsOption, JsonOption
 from dptext.cli.terminal import advising, say
@@ -219,9 +226,11 @@ def fit(
     require_free(target)
     others = layout.read_public(stand_in, label=label_field)  # before the work
     with advising(lambda: f"Nothing is kept of an unfinished fit: there is no {target}. Run the command again."):
+        learned = layout.read_public(None if wanted.traits.learns is Learns.NOTHING else public, label=label_field)
+        say_if_in_other_language(wanted, learned)
         model = fitted_on(
             wanted,
-            public=layout.read_public(None if wanted.traits.learns is Learns.NOTHING else public, label=label_field),
+            public=learned,
             private=[] if private is None else layout.read(private, label=label_field),
             pool=None if pool is None else layout.read_public(pool, label=label_field),
             seed=seed,

@@ -153,10 +153,11 @@ def distil_with_words(
 
 
 def common_words() -> list[str]:
-    """The whole words in the vocabulary of all-MiniLM-L6-v2, in its order: about 20,000, mostly English."""
+    """The whole words in the vocabulary of all-MiniLM-L6-v2, in its order: about 20,000, mostly English, without ß."""
     file = packaged_model() / "tokenizer.json"
     pieces: Mapping[str, int] = json.loads(file.read_bytes())["model"]["vocab"]
-    return [piece for piece in sorted(pieces, key=pieces.__getitem__) if words_of(piece, 2) == [piece]]
+    ranked = sorted(pieces, key=pieces.__getitem__)
+    return [piece for piece in ranked if words_of(piece, 2) == [piece] == [piece.casefold()]]
 
 
 def _texts_with(texts: Sequence[str], max_tokens: int) -> Counter[str]:

@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from typing import Final, TypeAlias
+from functools import lru_cache
+from typing import Final, Self, TypeAlias
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from dptext.embeddings.embedder import MINILM
 from dptext.embeddings.sentence_encoder import BertTexts, Precision, SentenceEncoder
 from dptext.embeddings.vector_files import load_glove
 from dptext.embeddings.vectors import WordVectors
+from dptext.errors import ConfigError
 from dptext.text.tokens import tokenize
 from dptext.types import Floats, Singles
 
@@ -87,6 +89,45 @@ def load_encoder(name: str = MINILM, *, device: str = "cpu", precision: Precisio
 
     memory = learning()
     return loaded() if memory is None else memory.encoder(loaded, known, device, precision)
+
+
+@lru_cache(maxsize=1)
+def _opened(name: str) -> Encoder:
+    return load_encoder(name)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class OwnEncoder:
+    """An `Embedder` of the user's own, loaded when it reads its first text.
+
+    Attributes:
+        where: its folder, or the name of a model that was downloaded before.
+        name: its name in reports.
+        dim: number of coordinates.
+        digest: sha256 of its weights.
+    """
+
+    where: str
+    name: str
+    dim: int
+    digest: str
+
+    @classmethod
+    def of(cls, where: str) -> Self:
+        """Load an encoder. Errors: see `load_sentence_encoder`."""
+        _opened.cache_clear()  # the folder may hold another one by now
+        found = _opened(where)
+        return cls(where, found.name, found.dim, found.digest)
+
+    def embed(self, texts: Sequence[str], *, on_progress: Callable[[int], None] | None = None) -> Floats:
+        """Unit vectors `(n_texts, dim)`, as of `SentenceEncoder`. ConfigError: other weights are there, or none."""
+        found = _opened(self.where)
+        if (found.digest, found.dim) != (self.digest, self.dim):
+            raise ConfigError(
+                f"Expected the encoder in {self.where} to have weights of sha256 {self.digest[:12]}..., found "
+                f"{found.digest[:12]}...: put the encoder there that the public texts were read by."
+            )
+        return found.embed(texts, on_progress=on_progress)
 
 
 #: Largest number of cached vectors; those of all-MiniLM-L6-v2 take 77 MB.

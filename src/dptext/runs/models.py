@@ -7,6 +7,7 @@ model is not signed: whoever can replace every file can forge a model, which onl
 
 import hashlib
 import json
+import warnings
 from collections.abc import Callable, Mapping
 from functools import partial
 from os import PathLike
@@ -14,6 +15,7 @@ from pathlib import Path
 
 from dptext.errors import ConfigError, DPTextError
 from dptext.mechanism import Learns, Mechanism, OnProgress, Spec, settings
+from dptext.runs.known_languages import in_other_language
 from dptext.runs.specs import on_device, spec_from_settings
 from dptext.text.files import new_folder, sha256_of, write_private
 from dptext.text.inputs import SAVE_AGAIN, parse_json
@@ -42,6 +44,8 @@ def fit(
 ) -> Mechanism[str]:
     """Fit a mechanism on texts, rows, records, a data frame, a Dataset, or the path of a file.
 
+    A warning comes of public texts in a language that the encoder or the word vectors of the settings do not know.
+
     Args:
         spec: the settings. `spec.traits` says which of the three kinds of texts its fit takes.
         public: texts that need no protection; None for a mechanism that learns from nothing.
@@ -58,6 +62,26 @@ def fit(
         DataError: a record cannot be read.
         MissingExtraError: a package is not installed.
     """
+    return fitted(
+        spec, public, private=private, pool=pool, text=text, label=label, empty_nulls=empty_nulls, seed=seed,
+        on_progress=on_progress, warns=True,
+    )  # fmt: skip
+
+
+def fitted(
+    spec: Spec,
+    public: Texts = None,
+    *,
+    private: Texts = None,
+    pool: Texts = None,
+    text: str = TEXT_FIELD,
+    label: str | None = None,
+    empty_nulls: bool = False,
+    seed: int | None = None,
+    on_progress: OnProgress | None = None,
+    warns: bool = False,
+) -> Mechanism[str]:
+    """Return what `fit` returns, without its warning unless it `warns`."""
     if not hasattr(spec, "fit"):
         raise ConfigError(f"Expected settings such as dptext.Candidates(epsilon=10), found {type(spec).__name__}.")
     traits = spec.traits
@@ -74,7 +98,9 @@ def fit(
 
     given: dict[str, object] = {"public": [], "seed": seed}
     if public is not None and traits.learns is not Learns.NOTHING:
-        given["public"] = records(public)
+        given["public"] = learned = records(public)
+        if warns and (said := in_other_language(spec, [record.text for record in learned])):
+            warnings.warn(said, stacklevel=3)
     given |= {name: records(each) for name, each in (("private", private), ("pool", pool)) if each is not None}
     if traits.trains and on_progress is not None:
         given["on_progress"] = on_progress

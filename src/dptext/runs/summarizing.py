@@ -25,6 +25,7 @@ from dptext.synthesis.blocks import COUNTS, LENGTHS, POINTS, TOPICS, WORDS
 from dptext.synthesis.lengths import USUAL_LENGTHS
 from dptext.synthesis.spec import Fitted
 from dptext.synthesis.summary import FittedSummary, Summary
+from dptext.text.function_words import ENGLISH
 from dptext.text.inputs import telling
 from dptext.text.records import TEXT_FIELD, Fields
 from dptext.text.tables import Texts
@@ -182,7 +183,8 @@ def without_drafts(ready: Fitted) -> str:
     said = f"No public drafts are written ({why}). Of words that the pool lacks, at most frequent ones count.\n"
     said += "dptext summary show reads the summary" + ", and --writer pool writes from it" * bool(chooses)
     said += ". --writer builtin needs an installed language model, and those words alone steer it."
-    return said + f"\nFor drafts, stop now, and run: {INSTALL}" * absent
+    known = ready.public.language == ENGLISH  # drafts of the model in another language are worth little
+    return said + f"\nFor drafts, stop now, and run: {INSTALL}" * (absent and known)
 
 
 class ReadSummary(NamedTuple):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -19,6 +20,7 @@ from dptext.errors import BrokenFileError, ConfigError, DataError
 from dptext.privacy.guarantee import Unit
 from dptext.runs.apart import refuse_same
 from dptext.runs.certificate import READING, Certificate, Charged, stream_mark
+from dptext.runs.known_languages import in_other_language
 from dptext.runs.private import Private
 from dptext.runs.results import IN_MEMORY
 from dptext.runs.specs import synthesis_from_settings
@@ -100,10 +102,16 @@ def synthesize(
 
 
 def read_pool(spec: CorpusSpec, private: Private, public: Texts | None, *, text: str, seed: int | None) -> Fitted:
-    """Return the synthesis, fitted to the pool; errors as `synthesize`, before the charge."""
+    """Return the synthesis, fitted to the pool; errors as `synthesize`, before the charge.
+
+    A warning, at the call of the caller, comes of a pool in a language that the readers of the settings do not know.
+    """
     refuse_same(private.source, public)
     private.check()
-    return spec.fit(public=as_records(public, text=text), seed=seed)
+    pool = tuple(as_records(public, text=text))
+    if said := in_other_language(spec, [record.text for record in pool]):
+        warnings.warn(said, stacklevel=3)
+    return spec.fit(public=pool, seed=seed)
 
 
 def run(

@@ -13,6 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from dptext.doors import Door
+from dptext.embeddings.encoders import OwnEncoder
 from dptext.errors import ConfigError, MissingExtraError
 from dptext.language.reading import INSTALL, SMOLLM2, is_there
 from dptext.runs.certificate import Certificate, certificate_path
@@ -149,6 +150,9 @@ def prepared(
         ) from None
     if isinstance(how, FromLanguage):
         how = how.of_summary(found.spec)
+        space = found.public.pool.space
+        if space is not None and isinstance(space.encoder, OwnEncoder):
+            space.encoder.embed([])  # it judges what is written: that it is not here is said before the work
     mixed = found if mix is None else found.mixed(mix)
     return Prepared(mixed, certificate, digest, inputs, name, how, instead, mix)
 

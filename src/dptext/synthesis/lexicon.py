@@ -18,6 +18,7 @@ import numpy as np
 
 from dptext.embeddings.tfidf import load_sklearn
 from dptext.errors import ConfigError
+from dptext.text.function_words import ENGLISH, FUNCTION_WORDS
 from dptext.text.tokens import words_of
 from dptext.types import Floats, Integers
 
@@ -26,15 +27,6 @@ MOST_READ: Final = 4_096
 _POOL: Final = 50.0  # weight of the pool's rates, in texts, beside the drafts
 _PULL: Final = 8.0  # weight of all public texts, in texts, beside the drafts of a label
 _LEAST: Final = 1e-5  # a rate is at least this
-_FUNCTION: Final = """
-a an the this that these those i me my mine we us our ours you your yours he him his she her hers it its they them their
-theirs who whom whose which what of to in on at by for from with without into onto as than and or but nor so if then
-because while be am is are was were been being do does did done doing have has had having will would shall should can
-could may might must not no yes there here when where why how all any both each some such too very just also only own
-same more most other up down out off over under again further once about between through
-"""
-#: English words that say nothing of a subject: articles, pronouns, prepositions, conjunctions, auxiliary verbs.
-FUNCTION_WORDS: Final = frozenset(_FUNCTION.split())
 
 #: Forms of the most frequent English verbs (the 25 of the Oxford English Corpus, without those that name a subject:
 #: work, call, leave), and of verbs that are used like them. scikit-learn's stop words have few of the forms.
@@ -53,10 +45,16 @@ _TELLING: Final = frozenset({
 
 
 @cache
-def untelling_words() -> frozenset[str]:
-    """Return the words that no report shows as words of a label or topic. They count as other words do."""
+def untelling_words(language: str = ENGLISH) -> frozenset[str]:
+    """Return the words that no report shows as words of a label or topic. They count as other words do.
+
+    A language without a list of function words has none.
+    """
+    words = FUNCTION_WORDS.get(language, frozenset())
+    if language != ENGLISH:
+        return words
     stop = frozenset(load_sklearn().feature_extraction.text.ENGLISH_STOP_WORDS)
-    return (stop - _TELLING) | FUNCTION_WORDS | frozenset(_VERBS.split())
+    return (stop - _TELLING) | words | frozenset(_VERBS.split())
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -109,18 +107,21 @@ def fit_lexicon(
     size: int,
     most: int,
     drawn: bool = False,
+    language: str = ENGLISH,
 ) -> Lexicon:
     """Return the list of at most `size` words: of `names`, then those of most public texts, then `more` in their order.
 
     `names` are the meanings of the labels. Their words say most of a label, and texts may lack them.
 
-    Words without a letter or digit, clitics such as 's, single ASCII letters and `FUNCTION_WORDS` are left out.
+    Words without a letter or digit, clitics such as 's, single ASCII letters and the function words of the `language`
+    are left out.
     ConfigError: no word is left.
     """
     named = [word for name in names for word in words_of(name, MOST_READ)]
     counts = Counter(word for text in public for word in set(words_of(text, MOST_READ)))
     ranked = sorted(counts, key=lambda word: (-counts[word], word))
-    words = [word for word in dict.fromkeys([*named, *ranked, *more]) if _counts(word)][:size]
+    function = FUNCTION_WORDS.get(language, frozenset())
+    words = [word for word in dict.fromkeys([*named, *ranked, *more]) if _counts(word) and word not in function][:size]
     if not words:
         raise ConfigError("Expected public texts with words to count, found none: give other texts.")
     return Lexicon(tuple(words), most, drawn)
@@ -168,6 +169,6 @@ def _drawn(text: str, places: Sequence[int], n: int) -> list[int]:
 
 
 def _counts(word: str) -> bool:
-    """Return whether a word can be on the list."""
+    """Return whether a word can be on the list, if it is no function word."""
     alone = len(word) == 1 and word.isascii() and not word.isdigit()
-    return word[0].isalnum() and not alone and "'" not in word and word not in FUNCTION_WORDS
+    return word[0].isalnum() and not alone and "'" not in word

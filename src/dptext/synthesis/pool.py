@@ -16,6 +16,7 @@ from dptext.sampling.randomness import Randomness
 from dptext.synthesis.lexicon import untelling_words
 from dptext.synthesis.space import PublicSpace, fit_space, says_something
 from dptext.synthesis.spec import CorpusSpec
+from dptext.text.function_words import ENGLISH
 from dptext.text.reading import as_records
 from dptext.text.records import Record, records_digest
 from dptext.types import Booleans, Floats, Integers
@@ -111,19 +112,20 @@ def fit_pool(
     dim: int,
     drafts: Sequence[str] = (),
     seed: int | None = None,
+    language: str = ENGLISH,
     on_progress: OnProgress | None = None,
 ) -> tuple[PublicPool, Floats]:
     """Return the pool in `dim` directions, and features of its texts. Errors: see `fit_space` and `fit_topics`.
 
-    `drafts` are more public texts that the directions follow.
+    `drafts` are more public texts that the directions follow. `language` says which words say nothing of a topic.
     """
     if spec.topics:
-        require_topics(texts, spec.topics)  # before an encoder reads the pool
+        require_topics(texts, spec.topics, language)  # before an encoder reads the pool
     space, features = fit_space(
         texts, drafts, encoder=spec.encoder, words=spec.words, dim=dim, seed=seed or 0, on_progress=on_progress
     )
     points = space.placed(features).astype(np.float32).astype(np.float64)  # as a summary stores them
-    topics = fit_topics(texts, points, spec.topics, seed=seed or 0) if spec.topics else None
+    topics = fit_topics(texts, points, spec.topics, seed=seed or 0, language=language) if spec.topics else None
     return PublicPool(texts, space, points, topics), features
 
 
@@ -141,26 +143,28 @@ def apportioned(weights: Floats, size: int) -> Integers:
     return found
 
 
-def require_topics(texts: Sequence[str], topics: int) -> None:
+def require_topics(texts: Sequence[str], topics: int, language: str = ENGLISH) -> None:
     """Raise ConfigError if the pool is too small for this number of topics, or has no words that describe topics."""
     if len(texts) < 2 * topics:
         raise ConfigError(
             f"Expected a pool of at least {2 * topics} different texts for topics={topics}, found {len(texts)}: give "
             "more, or set fewer topics."
         )
-    if not has_word(texts, but=stop_words()):
+    if not has_word(texts, but=stop_words(language)):
         wanted = "words that say what a topic is about"
         raise ConfigError(f"Expected a pool with {wanted}, found none but stop words: give other public texts.")
 
 
-def stop_words() -> frozenset[str]:
-    """Return English stop words, with pieces of contractions."""
+def stop_words(language: str = ENGLISH) -> frozenset[str]:
+    """Return the stop words of a language: of English also pieces of contractions, of others their function words."""
+    if language != ENGLISH:
+        return untelling_words(language)
     return frozenset(load_sklearn().feature_extraction.text.ENGLISH_STOP_WORDS) | _PIECES
 
 
-def fit_topics(texts: Sequence[str], points: Floats, topics: int, *, seed: int) -> TopicMap:
+def fit_topics(texts: Sequence[str], points: Floats, topics: int, *, seed: int, language: str = ENGLISH) -> TopicMap:
     """Return k-means clusters of the pool. ConfigError: see `require_topics`, or too few distinct points."""
-    require_topics(texts, topics)
+    require_topics(texts, topics, language)
     if (different := len(np.unique(points, axis=0))) < topics:
         wanted = f"a pool of at least {topics} texts with different vectors for topics={topics}"
         raise ConfigError(f"Expected {wanted}, found {different}: give other texts, or set fewer topics.")
@@ -169,10 +173,10 @@ def fit_topics(texts: Sequence[str], points: Floats, topics: int, *, seed: int) 
     centres = np.asarray(KMeans(topics, n_init=1, random_state=seed).fit(points).cluster_centers_, np.float64)
     mapped = TopicMap(centres, (), np.zeros(0, np.int64))
     of_pool = mapped.nearest(points)
-    counter = words_tfidf(stop_words=sorted(stop_words()), max_features=20_000)
+    counter = words_tfidf(stop_words=sorted(stop_words(language)), max_features=20_000)
     weights = counter.fit_transform(texts)
     names = [str(name) for name in counter.get_feature_names_out()]
-    weak = np.array([not _is_telling(name) or name in untelling_words() for name in names])
+    weak = np.array([not _is_telling(name) or name in untelling_words(language) for name in names])
     usual = np.asarray(weights.mean(axis=0)).ravel()
     described = []
     for topic in range(topics):

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from dptext.embeddings.distilled import DistilledEncoder
 from dptext.embeddings.embedder import Embedder
-from dptext.embeddings.encoders import load_encoder
+from dptext.embeddings.encoders import OwnEncoder, load_encoder
 from dptext.embeddings.tfidf import TfidfSvd, tfidf_svd
 from dptext.errors import ConfigError, DataError
 from dptext.synthesis.lengths import ANY_LENGTH, LengthBins
@@ -22,6 +22,7 @@ from dptext.synthesis.lexicon import Lexicon
 from dptext.synthesis.pool import PublicPool, TopicMap
 from dptext.synthesis.readings import PublicReader
 from dptext.synthesis.space import PublicSpace
+from dptext.text.function_words import ENGLISH
 from dptext.text.records import Record, records_digest
 from dptext.types import Floats, Json
 
@@ -87,6 +88,8 @@ class Public:
         left_out: what stays of the texts if the pool is not stored; else None. Then there are no drafts, and the pool
             and the examples are empty until `with_pool` restores them.
         bins: the bins of lengths; one bin if no lengths are measured.
+        language: the language of the pool, as ISO 639 names it; English where that is not sure. Its function words say
+            nothing.
     """
 
     pool: PublicPool
@@ -98,6 +101,7 @@ class Public:
     model: str = ""
     left_out: LeftOut | None = None
     bins: LengthBins = ANY_LENGTH
+    language: str = ENGLISH
 
     @property
     def has_pool(self) -> bool:
@@ -198,6 +202,8 @@ class Public:
         arrays: Arrays = {"pool.texts": _packed(self.pool.texts), "pool.points": self.pool.points.astype(np.float32)}
         described["examples"] = [[each.text, each.label] for each in self.examples]
         described["drafts"] = [list(each) for each in self.drafts]
+        if self.language != ENGLISH:
+            described["language"] = self.language
         if self.left_out is not None:
             described["left_out"] = self.left_out.stored()
         if (space := self.pool.space) is not None:
@@ -246,7 +252,9 @@ class Public:
         drafts = tuple(map(tuple, described["drafts"]))
         pool = PublicPool(texts, space, points, topics)
         left_out = LeftOut.of_stored(described["left_out"]) if "left_out" in described else None
-        return cls(pool, centre, lexicon, rates, examples, drafts, str(described["model"]), left_out, bins)
+        language = str(described.get("language", ENGLISH))
+        model = str(described["model"])
+        return cls(pool, centre, lexicon, rates, examples, drafts, model, left_out, bins, language)
 
 
 def _store_reader(reader: Embedder, described: dict[str, Json], arrays: Arrays) -> None:
@@ -254,6 +262,8 @@ def _store_reader(reader: Embedder, described: dict[str, Json], arrays: Arrays) 
         described["distilled"] = {"max_tokens": reader.max_tokens, "teacher": reader.teacher}
         arrays |= {"distilled.words": _packed(reader.words), "distilled.rarity": reader.rarity}
         arrays |= {"distilled.weights": reader.weights.astype(np.float16), "distilled.offset": reader.offset}
+    elif isinstance(reader, OwnEncoder):
+        described["own_encoder"] = {"name": reader.name, "dim": reader.dim, "digest": reader.digest}
     elif isinstance(reader, TfidfSvd):
         arrays |= {"tfidf.words": _packed(reader.words), "tfidf.rarity": reader.rarity}
         arrays["tfidf.components"] = reader.components.astype(np.float16)
@@ -268,6 +278,9 @@ def _readers(encoder: str, described: Mapping[str, Any], arrays: Mapping[str, ND
         first = DistilledEncoder(
             _unpacked(arrays["distilled.words"]), rarity, weights, offset, **described["distilled"]
         )
+    elif "own_encoder" in described:  # loaded when it is needed: who only writes from the pool may not have it
+        own = described["own_encoder"]
+        first = OwnEncoder(encoder, str(own["name"]), int(own["dim"]), str(own["digest"]))
     else:
         first = load_encoder(encoder)
     if "tfidf.words" not in arrays:

@@ -16,7 +16,7 @@ import numpy as np
 
 from dptext.embeddings.distilled import DistilledEncoder, common_words, distil_with_words
 from dptext.embeddings.embedder import Embedder
-from dptext.embeddings.encoders import Encoder, load_encoder
+from dptext.embeddings.encoders import Encoder, OwnEncoder, load_encoder
 from dptext.embeddings.tfidf import fit_tfidf_svd
 from dptext.errors import ConfigError
 from dptext.mechanism import FitProgress, OnProgress
@@ -32,12 +32,17 @@ _LEAST_VARIANCE: Final = 2.0**-30
 _MOST_READ: Final = 4096  # the first words of a text, which are compared
 _ALIKE: Final = "Expected public texts that differ: give a pool of other texts."
 _ANCHORS: Final = 1000  # largest number of pool texts with which other texts are compared
+#: The encoders that have a name; any other is the folder of the user's own, or the name of one that was downloaded.
+ENCODERS: Final = ("sentence", "distilled", "glove")
 #: The share of a pool's own texts that count as unlike it.
 UNLIKE_SHARE: Final = 0.1
 LEAST_TEXTS: Final = 20
 MOST_WORDS: Final = 512
 
 _UNSEEN: Final = ("Cc", "Cf", "Zl", "Zp", "Zs")  # categories of Unicode: controls, formats (zero-width), separators
+
+
+_FITTED: Final = (DistilledEncoder, OwnEncoder)  # readers whose name does not tell their weights
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -77,7 +82,7 @@ class PublicSpace:
         found = hashlib.sha256("\n".join(reader.name for reader in self.readers).encode())
         found.update(self.directions.tobytes() + self.middle.tobytes())
         found.update(self.anchors.tobytes() + np.float64(self.least).tobytes())
-        found.update("".join(each.digest for each in self.readers if isinstance(each, DistilledEncoder)).encode())
+        found.update("".join(each.digest for each in self.readers if isinstance(each, _FITTED)).encode())
         return found.hexdigest()
 
     def features(self, texts: Sequence[str]) -> Floats:
@@ -119,7 +124,7 @@ def nearest(features: Floats, anchors: Floats) -> Floats:
 class _Telling:
     """An encoder that tells how many public texts it has read."""
 
-    encoder: Encoder
+    encoder: Encoder | OwnEncoder
     on_progress: OnProgress
     name: str
     dim: int
@@ -132,9 +137,9 @@ class _Telling:
         )
 
 
-def _loaded(name: str, on_progress: OnProgress | None) -> tuple[Encoder, Embedder]:
+def _loaded(name: str, on_progress: OnProgress | None) -> tuple[Encoder | OwnEncoder, Embedder]:
     """Return an encoder, and the same encoder that tells how far it is."""
-    found = load_encoder(name)
+    found = load_encoder(name) if name in ENCODERS else OwnEncoder.of(name)
     return found, found if on_progress is None else _Telling(found, on_progress, found.name, found.dim)
 
 

@@ -18,7 +18,7 @@ from dptext.privacy.events import Event, ZcdpEvent
 from dptext.privacy.guarantee import ONE_PERSON, WHOLE_FILES, Basis, Guarantee, Relation, Trust, Unit
 from dptext.synthesis.readings import Corpus
 from dptext.synthesis.report import Topics
-from dptext.synthesis.space import MOST_WORDS
+from dptext.synthesis.space import ENCODERS, MOST_WORDS
 from dptext.synthesis.sums import Draws, Noise
 from dptext.text.records import Record
 
@@ -94,7 +94,8 @@ class CorpusSpec:
         about: approximate number of units in the corpus, a public statement of the user. Dimensions and thresholds
             depend on it; the guarantee holds for any value.
         encoder: "sentence" (all-MiniLM-L6-v2); "distilled", a linear model of words that learns from the sentence
-            encoder on the pool and reads some hundred times as fast; or "glove", which needs no sentence encoder.
+            encoder on the pool and reads some hundred times as fast; or "glove", which needs no sentence encoder. These
+            know English. A path such as "./FOLDER" is a model that sentence-transformers saved, for other languages.
         words: dimensions of a latent semantic analysis of the pool's words, beside those of the encoder; 0 for none. At
             most 512.
         topics: clusters of the pool whose noisy shares are reported; 0 for none.
@@ -116,7 +117,7 @@ class CorpusSpec:
     unit: Literal["document", "author"] = "document"
     relation: NoisyRelation = "add_or_remove_one"
     about: int = 5_000
-    encoder: Literal["sentence", "distilled", "glove"] = "sentence"
+    encoder: str = "sentence"
     words: int = 300
     topics: int = 0
 
@@ -125,7 +126,11 @@ class CorpusSpec:
         _validate.within(0, 0.1, delta=self.delta)
         _validate.one_of(("document", "author"), unit=self.unit)
         _validate.one_of(("add_or_remove_one", "replace_one"), relation=self.relation)
-        _validate.one_of(("sentence", "distilled", "glove"), encoder=self.encoder)
+        if not isinstance(self.encoder, str) or not (self.encoder in ENCODERS or "/" in self.encoder):
+            raise ConfigError(
+                f"Expected encoder={self.encoder!r} to be one of {', '.join(ENCODERS)}, or the folder of a "
+                "sentence-transformers model, as a path with a slash: ./FOLDER."
+            )
         _validate.count(about=self.about)
         _validate.not_negative(words=self.words, topics=self.topics)
         object.__setattr__(self, "labels", _validate.labels(self.labels) if self.labels else ())

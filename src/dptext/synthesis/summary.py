@@ -39,6 +39,8 @@ from dptext.synthesis.space import UNLIKE_SHARE, says_something
 from dptext.synthesis.spec import CorpusSpec, Fitted, Progress, Synthetic
 from dptext.synthesis.sums import Draws, Noise
 from dptext.synthesis.writer import Writer
+from dptext.text.function_words import ENGLISH
+from dptext.text.languages import main_language
 from dptext.text.reading import as_records
 from dptext.text.records import Record
 from dptext.types import Floats, Json
@@ -257,11 +259,15 @@ class SummarySpec(CorpusSpec):
         texts = pool_texts(records)
         examples, drafts, digest = self._drafted(records, seed or 0, on_progress)
         own = [text for each in drafts for text in each]
+        main = main_language(texts) if self.marks or self.topics else None
+        language = ENGLISH if main is None else main.code
         pool, features = PublicPool(texts, None, np.zeros((len(texts), 0)), None), None
         if self.reads_points:
             scale = self.noise().scale / self.layout(dim=1, width=1).blocks[0].part
             dim = min(self.directions(scale), max(4, len(texts) // _TEXTS_A_DIRECTION))
-            pool, features = fit_pool(texts, self, dim=dim, drafts=own, seed=seed, on_progress=on_progress)
+            pool, features = fit_pool(
+                texts, self, dim=dim, drafts=own, seed=seed, language=language, on_progress=on_progress
+            )
         centre = None
         if features is not None and pool.space is not None and POINTS in self.blocks:
             names = np.asarray(pool.space.encoder.embed(list(self.shown)), np.float64)
@@ -269,14 +275,14 @@ class SummarySpec(CorpusSpec):
             centre = prior_means(pool.points, likeness - likeness.mean(axis=0))
         lexicon = rates = None
         if self.marks:
-            more, meanings = _more_words(self.encoder), self.names or self.labels
+            more, meanings = _more_words(self.encoder, language), self.names or self.labels
             lexicon = fit_lexicon(
                 [*texts, *own], names=meanings, more=more, size=self.vocabulary, most=self.marks,
-                drawn=bool(self.lengths),
+                drawn=bool(self.lengths), language=language,
             )  # fmt: skip
             rates = mark_rates(lexicon, texts, drafts, max(1, len(self.labels)))
             rates = rates.astype(np.float32).astype(np.float64)  # as a summary stores them
-        found = Public(pool, centre, lexicon, rates, examples, drafts, digest, bins=self.bins)
+        found = Public(pool, centre, lexicon, rates, examples, drafts, digest, bins=self.bins, language=language)
         return FittedSummary(self, found.without_pool() if self.without_pool else found)
 
     def written(self, summary: Summary, source: Randomness, on_progress: Progress | None = None) -> Synthetic:
@@ -380,10 +386,10 @@ def _require_whole(spec: SummarySpec, public: Public, known: Mapping[str, Known]
         raise ValueError("Expected parts that fit together.")
 
 
-def _more_words(encoder: str) -> list[str]:
-    """Words of the language beside those of public texts; none if the package with the list is absent."""
+def _more_words(encoder: str, language: str) -> list[str]:
+    """Words of the language beside those of public texts; none if there is no list, or its package is absent."""
     try:
-        return common_words() if encoder != "glove" else []
+        return common_words() if encoder != "glove" and language == ENGLISH else []
     except MissingExtraError:
         return []
 
@@ -629,7 +635,7 @@ class Summary:
         lexicon, rates = self.public.lexicon, self.public.rates
         if lexicon is None or rates is None:
             return None
-        dull = untelling_words()
+        dull = untelling_words(self.public.language)
         telling = np.array([word not in dull for word in lexicon.words])
         texts = rate_texts(self.public.n_texts, self.public.n_drafts or [0] * len(self.counts.numbers))
         return LabelWords.of(lexicon.words, self.known[WORDS], self.counts, rates, texts, telling)

@@ -1,6 +1,7 @@
 """Survey the contents of a file before it is used, for `dptext check`.
 
-No value is kept. Hashes tell which values are equal. The numbers are computed from private text.
+No value is kept. Hashes tell which values are equal. If the language of the texts is asked for, the beginnings of the
+first values are kept until they are judged. The numbers and the language are computed from private text.
 """
 
 import csv
@@ -19,6 +20,7 @@ from dptext.text.csv_rows import DELIMITERS
 from dptext.text.formats import DELIMITED, PACKED, Format, file_format, name_of, spelled, string_fault
 from dptext.text.inputs import beginning, detected, open_input
 from dptext.text.labels import n_known
+from dptext.text.languages import MOST_CHARACTERS, MOST_TEXTS, MainLanguage, main_language
 from dptext.text.lines import Bad, BadFile, BadHeader, Broken, are_names, missing_field, remedy, rows_of
 from dptext.text.markup import has_tags
 from dptext.text.reading import EMPTY, MAX_CHARACTERS, require_layout
@@ -150,6 +152,8 @@ class Survey:
     text: str | None = None  #: the column that seems to hold the texts
     sheet: Sheet | None = None  #: the sheet of a workbook that is read
     labelled: int | None = None  #: the number of rows with a label of the public set; None without a field of labels
+    language: MainLanguage | None = None  #: the language of most texts; None if it is not sure, or was not asked for
+    _texts: dict[str, list[str]] | None = field(default=None, repr=False)  # beginnings of values, while they are read
     _first: tuple[int, tuple[str, ...]] | None = None  # number and names of the first row
 
     @property
@@ -182,8 +186,16 @@ class Survey:
             if name not in self.columns:
                 self.columns[name] = Column(fault=_lacking(name, *self._first))
             self.columns[name].add(name, value, record, written=self.format is Format.XLSX)
+            if self._texts is not None and isinstance(value, str):
+                first = self._texts.setdefault(name, [])
+                first += [value[:MOST_CHARACTERS]] if len(first) < MOST_TEXTS else []
         for name in self.columns.keys() - row if len(row) < len(self.columns) else ():
             self.columns[name].fault = self.columns[name].fault or _lacking(name, record, tuple(row))
+
+    def judge(self) -> None:
+        """Set the language of the texts, and forget their beginnings."""
+        self.language = main_language((self._texts or {}).get(self.text or "", []))
+        self._texts = None
 
     def settle(self, unread: _Fault | None) -> None:
         """Move rows whose text is unfit from `rows` to `bad`. `unread` is the first unreadable row, with the reason."""
@@ -227,10 +239,11 @@ def survey(
     label: str | None = None,
     labels: Sequence[str] = (),
     sheet: str | None = None,
+    language: bool = False,
 ) -> Survey:
     """Read a file once, and count its contents. Settings that are None are guessed.
 
-    Labels are counted if `label` names their field.
+    Labels are counted if `label` names their field. With `language` the language of the first texts is judged.
     If `id` or `label` names a field, a row whose id or label is unfit counts as a row that cannot be read, as for the
     readers of records.
 
@@ -244,7 +257,7 @@ def survey(
     if kind is Format.CSV and delimiter is None:
         first = beginning(path, encoding, _BEGINNING)
         delimiter = max(DELIMITERS, key=lambda each: _columns(first, each))  # a comma if no delimiter gives columns
-    found = Survey(path, kind, delimiter, encoding, record)
+    found = Survey(path, kind, delimiter, encoding, record, _texts={} if language else None)
     if kind is Format.XLSX:
         found.sheet = _sheet(path, sheet)
     limit = Checks(Fields(), MAX_CHARACTERS).max_line
@@ -284,6 +297,8 @@ def survey(
     if found.text in found.doubled:
         _require_columns(found, found.text, [found.text], how)
     found.settle(unread)
+    if language:
+        found.judge()
     if not found.columns or (text is not None and text not in found.columns):
         raise BrokenFileError(f"{path}: no record can be read ({found.fault}).")
     return found

@@ -257,16 +257,23 @@ def cut(lines: Sequence[Sequence[str]], max_tokens: int) -> list[list[str]]:
 def words_of(text: str, max_tokens: int) -> list[str]:
     r"""Return the first `max_tokens` tokens of `tokenize`, over all lines, in lower case and NFC; `max_tokens` >= 1.
 
-    No token goes past a line end, so that one search finds the tokens of all lines.
+    No token goes past a line end, so that one search finds the tokens of all lines. The German ß stays a letter of its
+    own: words are shown, and language models write it.
 
     >>> words_of("It DIDN'T go\nto Rome", 5)
     ['it', 'did', "n't", 'go', 'to']
+    >>> words_of("Große Straße", 5)
+    ['große', 'straße']
     """
     count(max_tokens=max_tokens)
     spaced, token = _split(composed(text))
     found = token.findall(spaced)[:max_tokens]
-    return " ".join(found).casefold().split()  # one call for all tokens: none has a space, even in lower case
+    joined = " ".join(found)  # one call for all tokens: none has a space, even in lower case
+    parts = (joined,) if joined.isascii() else _SHARP_S.split(joined)
+    return "ß".join(part.casefold() for part in parts).split()
 
+
+_SHARP_S: Final = re.compile("[ßẞ]")
 
 REVEALED: Final[Mapping[str, Callable[[str], Hashable]]] = MappingProxyType(
     {
