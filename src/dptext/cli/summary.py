@@ -70,7 +70,7 @@ def _lines(report: Topics, room: int) -> list[str]:
     if topics:
         lines += ["Topics, largest first:", *_table("topics", topics, known.by_topic, kept["topics"])]
     if (by_length := report.by_length) is not None:
-        lines += ["Lengths, largest first:", *_table("lengths", long, by_length, kept["lengths"])]
+        lines += ["Lengths:", *_table("lengths", long, by_length, kept["lengths"], in_order=True)]
     return lines
 
 
@@ -83,9 +83,10 @@ def _divided(rows: Mapping[str, int], room: int) -> dict[str, int]:
     return found
 
 
-def _table(what: str, names: Sequence[str], known: Estimated, room: int) -> list[str]:
-    """Return a row for each name, largest number first: name, and number with its interval."""
+def _table(what: str, names: Sequence[str], known: Estimated, room: int, *, in_order: bool = False) -> list[str]:
+    """Return a row for each name, largest number first or `in_order`: name, and number with its interval."""
     places, sure = known.largest(len(names) if len(names) <= room else room - 1)
+    places = sorted(places) if in_order else places
     numbers = [sure.shown(i) for i in places]
     width = min(_NAME, _WIDTH - max(map(len, numbers)) - 4, max(map(len, names)))
     rows = [f"  {_name(names[i], width)}  {number}" for i, number in zip(places, numbers, strict=True)]
