@@ -215,6 +215,8 @@ class _Steps:
         self._count(written)
         going = ~torch.isin(written, self._ends).any(dim=1)
         public = torch.log_softmax(scores.float(), dim=-1)
+        if bool(public.isnan().any()):  # float16 ends at 65,504
+            raise ConfigError("Expected the model to compute finite numbers, found NaN: set precision=float32.")
         moved = public / self._temperature + self._shift
         if written.shape[1]:
             moved.scatter_(1, written, moved.gather(1, written) - self._gain[written])
@@ -280,18 +282,25 @@ def load_torch_model(place: str, *, device: str = "auto", precision: Precision =
             # Else the model's own settings would fill in those that are not set.
             network.generation_config = GenerationConfig()  # type: ignore[no-untyped-call]
             with torch.inference_mode():
-                logits = network(torch.tensor([[next(iter(stops))]], device=on)).logits[0, -1].float()
+                stop = next(iter(stops))
+                first, other = network(torch.tensor([[stop, 0], [stop, 1]], device=on)).logits[:, 0].float()
         except (*_ERRORS, SafetensorError) as error:
             raise ConfigError(f"Cannot load the language model {path}: {error}") from error
     # transformers fills what is missing at random.
     if wrong := [*map(str, loaded["missing_keys"]), *map(str, loaded["mismatched_keys"])]:
         raise ConfigError(f"Expected the weights {wrong[0]} in {path}, which are not there. Save the model again.")
-    if not bool(logits.isfinite().all()):
+    if not bool(first.isfinite().all()):
         raise ConfigError(f"Expected {path} to compute finite numbers, found NaN or infinity: take another model.")
+    # What follows a token may not move what is said of it; transformers loads BERT as a causal model, too.
+    if not torch.allclose(first, other, rtol=1e-3, atol=1e-3 * float(first.abs().max())):
+        raise ConfigError(
+            f"Expected a causal language model in {path}, found one that reads texts in both directions: take a model "
+            "that writes, such as one of the Llama, Qwen or Mistral families."
+        )
     config = network.config.get_text_config()
     longest = min(getattr(config, "max_position_embeddings", None) or _LONGEST, _LONGEST)
     digest = hashlib.sha256("".join(map(sha256_of, files)).encode()).hexdigest()
-    spelled = tokenizer.batch_decode([[i] for i in range(min(len(tokenizer), len(logits)))])
+    spelled = tokenizer.batch_decode([[i] for i in range(min(len(tokenizer), len(first)))])
     line_ends = {i: text for i, text in enumerate(spelled) if "\n" in text}
     if not line_ends:
         raise ConfigError(f"Expected a token for the end of a line in {path}, found none: take another model.")
@@ -299,7 +308,7 @@ def load_torch_model(place: str, *, device: str = "auto", precision: Precision =
     return TorchModel(
         network=network,
         tokenizer=tokenizer,
-        size=len(logits),
+        size=len(first),
         longest=longest,
         digest=sha256_of(path) if path.is_file() else digest,
         start=(int(begins[0]),) if begins and begins[0] == tokenizer.bos_token_id else (),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -197,6 +198,42 @@ def test_a_damaged_folder_is_refused(fault: str, said: str, tmp_path: Path) -> N
         )
     with pytest.raises(ConfigError, match=said):
         load_torch_model(str(path), device="nowhere" if fault == "device" else "cpu")
+
+
+def test_a_model_that_reads_in_both_directions_is_refused(tmp_path: Path) -> None:
+    """Transformers loads BERT as a causal language model, and would write noise with it."""
+    import transformers
+
+    path = torch_folders.saved(tmp_path / "m", "qwen2")
+    sizes = {name: torch_folders.SIZES[name] for name in ("vocab_size", "hidden_size", "intermediate_size")}
+    config = transformers.BertConfig(**sizes, num_hidden_layers=1, num_attention_heads=4, eos_token_id=1)
+    transformers.BertLMHeadModel(config).save_pretrained(path)
+    with pytest.raises(ConfigError, match="in both directions"):
+        load_torch_model(str(path), device="cpu")
+
+
+def test_numbers_that_overflow_while_it_writes_are_said(model: TorchModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Float16 can overflow after some tokens, though the first ones are finite."""
+    forward = type(model.network).forward
+
+    def overflowing(network: Any, *given: Any, **more: Any) -> Any:
+        found = forward(network, *given, **more)
+        if found.logits.shape[0] > 1:  # not the prompt
+            found.logits = found.logits * float("inf")
+        return found
+
+    monkeypatch.setattr(type(model.network), "forward", overflowing)
+    with pytest.raises(ConfigError, match="set precision=float32"):
+        written(model, 3)
+
+
+@pytest.mark.parametrize("least", [0, 6])
+def test_no_text_ends_before_its_least_number_of_tokens(least: int, model: TorchModel) -> None:
+    ends = np.zeros(model.size)
+    ends[sorted(model.line_ends)] = 4.0
+    lengths = [len(text) for text in written(model, 60, shift=ends, least=least).texts]
+    assert max(lengths) <= 12
+    assert (min(lengths) >= 6) == (least == 6)
 
 
 def test_a_model_that_keeps_a_state_writes(tmp_path: Path) -> None:
