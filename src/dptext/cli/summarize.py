@@ -65,7 +65,8 @@ def summarize(
     ] = None,
     promised: PromisedLike,
     also: Annotated[
-        str | None, promises("--with", metavar="words,topics", help="What is measured besides counts and points.")
+        str | None,
+        promises("--with", metavar="words,topics,lengths", help="What is measured besides counts and points."),
     ] = None,
     without: Annotated[
         str | None, promises("--without", metavar="points", help="What is not measured, and so costs nothing.")
