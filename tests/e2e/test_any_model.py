@@ -69,7 +69,7 @@ def test_a_server_that_fails_in_the_middle_loses_nothing(more: tuple[str, ...], 
     """A failed run keeps its texts. The same command goes on, with another budget too, and asks for the rest alone."""
     given = ("write", "a.summary", "out.jsonl", "--writer", f"endpoint:{fake.address}#tiny", "--size", 120, *DRAFTS)
     spent = ran(folder, *given, "--set", "most_requests=70", code=2)
-    assert "The budget of 70 requests is spent." in spent
+    assert "The budget of 70 requests is spent: set most_requests higher" in spent
     assert "What was written is in out.jsonl.part.jsonl: the same command goes on." in spent
     assert not (folder / "out.jsonl").exists()
     kept = [row["answer"] for row in rows(folder / "out.jsonl.part.jsonl")[1:] if "answer" in row]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ipaddress
 import logging
 import os
+import threading
 import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -101,9 +102,13 @@ class Server:
         if key and not address.is_here and not address.base.startswith("https:"):
             raise ConfigError(f"Expected https:// for {address.host}, as the key in {KEY} goes there: or unset it.")
         logging.getLogger("openai").setLevel(logging.WARNING)  # below, it logs what is asked
+        self.sent = 0  # requests for completions, each retry being one more
+        self._lock = threading.Lock()
         self.address, self._newer = address, False  # whether the server takes the newer names of settings alone
         # A redirect could lead to another host, and a proxy would read what goes to this machine.
-        http = openai.DefaultHttpxClient(follow_redirects=False, trust_env=not address.is_here)
+        http = openai.DefaultHttpxClient(
+            follow_redirects=False, trust_env=not address.is_here, event_hooks={"request": [self._count]}
+        )
         self._client: OpenAI = openai.OpenAI(
             base_url=address.base, api_key=key or "none", timeout=seconds, max_retries=retries, http_client=http
         )
@@ -147,6 +152,11 @@ class Server:
             except ServerRefusedError:
                 self._newer = False
                 raise error from None
+
+    def _count(self, request: Any) -> None:
+        if request.url.path.endswith("completions"):
+            with self._lock:
+                self.sent += 1
 
     def close(self) -> None:
         """End what is being asked, and ask nothing more."""

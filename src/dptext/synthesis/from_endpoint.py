@@ -56,7 +56,8 @@ class FromEndpoint(FromDrafts):
             where the server takes them, else key words.
         biases: largest number of tokens that are moved at once.
         at_once: number of requests at once.
-        most_requests, most_tokens: budget; 0 is no limit. What was written is kept when it is spent.
+        most_requests, most_tokens: budget of the run with its earlier parts that were stopped, retries too; 0 is no
+            limit. Requests that are under way when it is spent are answered. What was written is kept.
         allow_remote: whether the server may stand on another machine: noisy numbers and public texts go there.
     """
 
@@ -156,7 +157,8 @@ class ServerDrafter:
 
     def __init__(self, settings: FromEndpoint, server: Server, lexicon: Lexicon) -> None:
         self.settings, self.server, self.lexicon = settings, server, lexicon
-        self.requests = self.tokens = 0  # asked for so far
+        self.tokens = 0  # read and written so far
+        self._before = 0  # requests of earlier parts of the run
         self._lock, self._known = threading.Lock(), dict[str, int | None]()
         self._kept: KeptWriting | None = None
         self._open = dict[str, Any]()
@@ -172,9 +174,15 @@ class ServerDrafter:
     def __repr__(self) -> str:
         return f"ServerDrafter({self.server!r})"
 
+    @property
+    def requests(self) -> int:
+        """The number of requests of the run so far, each retry being one more."""
+        return self._before + self.server.sent
+
     def keep(self, kept: KeptWriting) -> None:
-        """Keep each answer there, and ask for none that is there."""
-        self._kept = kept
+        """Keep each answer there, and ask for none that is there. Its requests and tokens count."""
+        self._kept, self._before = kept, kept.requests
+        self.tokens += kept.tokens
 
     def _takes(self) -> int:
         """Return how many biases the server takes, by a public prompt; 0 if it takes none, or tells no tokens.
@@ -234,7 +242,7 @@ class ServerDrafter:
             if found is None:
                 found = self._line(prompts[place], bias, name, most, whole=length is not None)
                 if kept is not None and found:  # an empty answer is asked for again
-                    kept.keep_answer(seed, place, found)
+                    kept.keep_answer(seed, place, found, requests=self.requests, tokens=self.tokens)
             if more is not None:
                 with self._lock:
                     more(1)
@@ -281,10 +289,9 @@ class ServerDrafter:
         set_ = self.settings
         with self._lock:
             if set_.most_requests and self.requests >= set_.most_requests:
-                raise ServerError(f"The budget of {set_.most_requests:,} requests is spent.")
+                raise ServerError(f"The budget of {set_.most_requests:,} requests is spent: set most_requests higher.")
             if set_.most_tokens and self.tokens >= set_.most_tokens:
-                raise ServerError(f"The budget of {set_.most_tokens:,} tokens is spent.")
-            self.requests += 1
+                raise ServerError(f"The budget of {set_.most_tokens:,} tokens is spent: set most_tokens higher.")
         more = {**self._open, **({"logit_bias": dict(bias)} if bias else {})}
         if set_.template == "chat":
             found = self.server.answered(prompt, tokens=tokens, temperature=set_.temperature, **more)

@@ -46,12 +46,14 @@ class KeptWriting:
     Attributes:
         done: finished tasks by label, number of texts (0 for a shift) and seed.
         answers: texts by the seed of what was asked, and their place.
+        requests, tokens: requests to a server, and tokens read and written there, when the last answer was kept.
     """
 
     def __init__(self, path: Path, head: dict[str, Any]) -> None:
         self.path, self.head = path, head
         self.done: dict[tuple[int, int, int], Any] = {}
         self.answers: dict[tuple[int, int], str] = {}
+        self.requests = self.tokens = 0
         self._lock = threading.Lock()
 
     def __repr__(self) -> str:
@@ -93,6 +95,8 @@ class KeptWriting:
         for each in map(json.loads, rest):
             if "answer" in each:
                 found.answers[each["seed"], each["place"]] = each["answer"]
+                found.requests = max(found.requests, each["requests"])
+                found.tokens = max(found.tokens, each["tokens"])
             else:
                 found.done[each["label"], each["n"], each["seed"]] = each
         return found
@@ -114,10 +118,10 @@ class KeptWriting:
                 file.seek(0, os.SEEK_END)
                 file.write(f"{json.dumps(dict(line))}\n".encode())
 
-    def keep_answer(self, seed: int, place: int, text: str) -> None:
-        """Add the answer of a server."""
+    def keep_answer(self, seed: int, place: int, text: str, *, requests: int, tokens: int) -> None:
+        """Add the answer of a server, with the requests and tokens of the run so far."""
         self.answers[seed, place] = text
-        self.keep({"seed": seed, "place": place, "answer": text})
+        self.keep({"seed": seed, "place": place, "answer": text, "requests": requests, "tokens": tokens})
 
 
 class KeptDesk:

@@ -315,7 +315,8 @@ def test_tasks_and_answers_are_read_again(tmp_path: Path) -> None:
     kept = KeptWriting.begin(path, {"a": 1}, 7)
     assert not path.exists()
     kept.keep({"label": 0, "n": 2, "seed": 5, "texts": ["a b", "\ud800"], "likely": 0.5, "tokens": 3})
-    kept.keep_answer(5, 1, "a train")
+    kept.keep_answer(5, 1, "a train", requests=4, tokens=90)
     again = KeptWriting.begin(path, {"a": 1}, 9)
     assert (again.seed, again.done[0, 2, 5]["texts"], again.answers) == (7, ["a b", "\ud800"], {(5, 1): "a train"})
     assert repr(again) == "KeptWriting(1 tasks, 1 answers)"
+    assert (again.requests, again.tokens) == (4, 90)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from dptext.language.server import KEY
 from dptext.runs.writing import prepared
 from dptext.synthesis.from_drafts import Counted, Moves, examples_of
 from dptext.synthesis.from_endpoint import FromEndpoint, ServerDrafter
+from dptext.synthesis.kept_writing import KeptWriting
 from dptext.synthesis.word_shifts import WordTargets
 from fake_server import FakeServer, serving
 
@@ -191,6 +193,23 @@ def test_a_budget_ends_the_writing(budget: dict[str, int], asked: int, fake: Fak
     with pytest.raises(ServerError, match=r"budget of .* is spent"):
         drafted(writer, 40)
     assert len([path for path, _, _ in fake.asked if path.endswith("completions")]) == asked
+
+
+def test_a_budget_counts_retries_and_the_parts_of_the_run_before(fake: FakeServer, tmp_path: Path) -> None:
+    path, run = tmp_path / "kept.jsonl", {"a": 1}
+    writer = drafter(fake, at_once=1, most_requests=14)
+    assert writer.requests == 2  # the probe
+    writer.keep(KeptWriting.begin(path, run, 7))
+    fake.faults.extend(["", "500", "429", ""])
+    assert len(drafted(writer, 4)) == 4
+    assert writer.requests == 2 + 4 + 2
+    after = drafter(fake, at_once=1, most_requests=14)
+    after.keep(KeptWriting.begin(path, run, 7))
+    assert after.requests == 8 + 2
+    with pytest.raises(ServerError, match="The budget of 14 requests is spent: set most_requests higher"):
+        drafted(after, 40)
+    assert after.requests == 14
+    assert after.tokens > writer.tokens
 
 
 def test_a_failing_server_ends_the_writing_and_no_more_is_asked(fake: FakeServer) -> None:
