@@ -39,7 +39,7 @@ def fitted_summary(unit: str, relation: str, **more: Any) -> FittedSummary:
     """Settings with all blocks, unless `more` says otherwise, and their pool."""
     given: dict[str, Any] = {
         "labels": LABELS, "encoder": "glove", "words": 8, "dim": 8, "about": 200, "topics": 4, "marks": 3,
-        "vocabulary": 80, "drafts": 0, "unit": unit, "relation": relation, **more,
+        "lengths": (4, 8), "vocabulary": 80, "drafts": 0, "unit": unit, "relation": relation, **more,
     }  # fmt: skip
     return SummarySpec(**given).fit(public=POOL, seed=0)
 

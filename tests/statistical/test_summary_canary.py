@@ -45,7 +45,7 @@ def test_every_block_moves_within_what_is_stated(unit: str, relation: str) -> No
         for block in layout.blocks:
             share = fitted.spec.block_shares[block.name]
             assert farthest[block.name] <= noise.sensitivity * math.sqrt(share) * (1 + 1e-6)
-    assert all(farthest[name] > 0 for name in ("counts", "points", "words", "topics"))
+    assert all(farthest[name] > 0 for name in ("counts", "points", "words", "topics", "lengths"))
 
 
 def scores(fitted: FittedSummary, total: np.ndarray, move: np.ndarray, seed: int) -> np.ndarray:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
 import numpy as np
 
 from dptext.errors import ConfigError, needing
-from dptext.language.writing import Drafts, OnWritten
+from dptext.language.writing import Drafts, OnWritten, repeating
 from dptext.text.files import sha256_of
 from dptext.types import Floats
 
@@ -115,8 +115,9 @@ class TorchModel:
         """Continue a prompt `n` times up to one of `ends`, by `least` to `most` tokens.
 
         Tokens are drawn in proportion to p^(1 / temperature) e^shift among the `options` most likely ones and `ends`.
-        Tokens that are already in a text get no positive shift. The prompt is read once for a batch of at most `batch`
-        texts; 0 takes 64 on a CPU and 256 on a GPU. A batch that does not fit into memory is halved.
+        Tokens that are already in a text get no positive shift; with a `least`, no run of tokens comes twice. The
+        prompt is read once for a batch of at most `batch` texts; 0 takes 64 on a CPU and 256 on a GPU. A batch that
+        does not fit into memory is halved.
 
         ConfigError: not even one text fits into memory.
         """
@@ -220,6 +221,9 @@ class _Steps:
         moved = public / self._temperature + self._shift
         if written.shape[1]:
             moved.scatter_(1, written, moved.gather(1, written) - self._gain[written])
+        if self._least:
+            for row, text in zip(moved, written.tolist(), strict=True):
+                row[repeating(text)] = -torch.inf
         if early := written.shape[1] < self._least:
             moved[:, self._ends] = -torch.inf
         best = moved.topk(min(self._options, moved.shape[1]), dim=1)

@@ -13,6 +13,8 @@ from dptext.sampling.randomness import Randomness
 from dptext.sampling.weights import draw_by_weight, softmax
 from dptext.types import Floats, Integers
 
+#: The length in tokens of a run that comes once in a long text.
+RUN: Final = 5
 _TEXTS_AT_ONCE: Final = 64
 #: A choice of the next token of texts, from log-probabilities `(rows, vocabulary)` and each row's tokens so far.
 Choose = Callable[[Floats, Sequence[Tokens]], Integers]
@@ -58,7 +60,8 @@ class Shifted:
 
     Tokens that are already in a text get no positive shift. `expected` `(size,)` is the expected number of occurrences
     of each token, summed over the steps. `drawn` is the number of drawn tokens, and `likely` the sum of their
-    log-probabilities without shift. No text ends before it has `least` tokens.
+    log-probabilities without shift. No text ends before it has `least` tokens, and with a `least` no run of `RUN`
+    tokens comes twice in a text: a small model that may not end repeats itself.
     """
 
     __slots__ = ("_end", "_least", "_options", "_shift", "_source", "_temperature", "drawn", "expected", "likely")
@@ -78,6 +81,8 @@ class Shifted:
         for row, text in zip(moved, texts, strict=True):
             known = list(text)
             row[known] -= np.maximum(self._shift[known], 0.0)
+            if self._least:
+                row[repeating(known)] = -np.inf
             if len(known) < self._least:
                 row[self._end] = -np.inf
         there = options_of(moved, self._options, self._end)
@@ -87,6 +92,14 @@ class Shifted:
         self.likely += float(public[np.arange(len(there)), found].sum())
         self.drawn += len(there)
         return found
+
+
+def repeating(text: Sequence[int]) -> list[int]:
+    """Return the tokens that would end a run of `RUN` tokens that the text has already."""
+    n, last = RUN - 1, list(text[-(RUN - 1) :])
+    if len(text) < RUN:
+        return []
+    return [text[i + n] for i in range(len(text) - n) if list(text[i : i + n]) == last]
 
 
 def by_temperature(temperature: float, options: int, end: int, source: Randomness) -> Choose:

@@ -21,6 +21,7 @@ from dptext.types import Floats
 More: TypeAlias = Callable[[int], None]
 _PROMPT: Final = 600  # tokens of the examples of long texts in a prompt, about
 _FEWEST: Final = 2  # examples
+_ROOM: Final = 0.75  # of the largest number of tokens, from which on a text may end
 _TOKENS: Final = 1.4  # of a word, about, where no text tells
 
 
@@ -38,7 +39,10 @@ def examples_by_length(
     for i, length in enumerate(bins.lengths):
         own = [each for each, place in zip(records, where.tolist(), strict=True) if place == i]
         long = tokens if length.below is None else min(tokens, length.below * _TOKENS)
-        found += examples_of(own, min(n, max(_FEWEST, int(_PROMPT / long))), seed) if own else ()
+        k = min(n, max(_FEWEST, int(_PROMPT / long)))
+        turns = examples_of(own, max(k, len({each.label for each in own})), seed) if own else ()
+        # Few examples show few labels: each bin begins with others.
+        found += [turns[(i * k + j) % len(turns)] for j in range(min(k, len(turns)))]
     return tuple(found) or examples_of(records, n, seed)
 
 
@@ -84,7 +88,7 @@ class ByLength:
             most, least = tokens, 0
             if length is not None:
                 most = tokens if length.below is None else min(tokens, math.ceil(length.below * each_word))
-                least = min(most, math.ceil(length.least * each_word))
+                least = min(int(_ROOM * most), math.ceil(length.least * each_word))
             return kind.of(
                 model, names, labels, examples_of_bin(examples, bins, place), tokens=most, temperature=temperature,
                 options=options, least=least, length=length,

@@ -24,7 +24,7 @@ from dptext.synthesis.desks import KeepsAnswers
 from dptext.synthesis.from_model import FromLanguage
 from dptext.synthesis.judging import believed
 from dptext.synthesis.kept_writing import KeptWriting
-from dptext.synthesis.lengths import Length, drawn_numbers, whole_sentences
+from dptext.synthesis.lengths import Length, drawn_numbers
 from dptext.synthesis.pool import apportioned
 from dptext.synthesis.summary import Summary
 from dptext.synthesis.word_shifts import Shift, Texts, WordTargets, plain
@@ -176,7 +176,7 @@ class Counted:
                 own, seed_of = replace(moves, length=length), seed + (place << 32)
                 shown = examples_of(by, place)
                 drafted = self.drafter.draft(by.names[label], shown, k, moves=own, seed=seed_of, more=more)
-            found += drafted if length is None else (whole_sentences(one_line(each), length.least) for each in drafted)
+            found += drafted
         return found
 
     def _rates(self, label: int, texts: Sequence[str]) -> Floats:

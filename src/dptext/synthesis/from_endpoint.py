@@ -18,7 +18,7 @@ from dptext.synthesis.by_length import More
 from dptext.synthesis.from_drafts import CHARACTERS, SURE, FromDrafts, Moves, examples_of
 from dptext.synthesis.judging import believed
 from dptext.synthesis.kept_writing import KeptWriting
-from dptext.synthesis.lengths import Length
+from dptext.synthesis.lengths import Length, whole_sentences
 from dptext.synthesis.lexicon import Lexicon
 from dptext.synthesis.pool import apportioned
 from dptext.synthesis.summary import Summary
@@ -127,16 +127,19 @@ class FromEndpoint(FromDrafts):
         shown = [examples_of(by, place) for place in range(len(by.bins))]
         long = [[len(ask(each, by.names[label])) for each in shown] for label in labels]  # by label and length
         read = asked * float((by.lengths[labels] * long).sum()) / len(labels) / CHARACTERS
-        cost = (read * price[0] + asked * self.tokens * price[1]) / 1e6 if price else 0.0
+        tokens = [self.most_tokens_of(each) for each in by.bins.lengths]
+        written = asked * float((by.lengths[labels] * tokens).sum()) / len(labels)
+        cost = (read * price[0] + written * price[1]) / 1e6 if price else 0.0
         yield (
             f"{asked:,} requests, {self.drafted(len(labels)):,} of them for drafts, would go to {self.address.host} "
             f"for the model {self.model!r}, {self.at_once} at once; more where texts are repeats."
         )
         paid = f": at most about {cost:,.2f} by the price that was named" if price else ""
-        yield f"About {read:,.0f} tokens would be read, and at most {asked * self.tokens:,} written{paid}."
+        yield f"About {read:,.0f} tokens would be read, and at most {written:,.0f} written{paid}."
         sent = f"What goes there: {max(map(len, shown))} public examples and the name of a label in each request"
         if not self.steered:
-            yield f"{sent}. No noisy number does, but for how many texts each label has."
+            of = "label and length" if len(by.bins) > 1 else "label"
+            yield f"{sent}. No noisy number does, but for how many texts each {of} has."
             return
         yield f"{sent}, and of the noisy numbers the words that move what is written. The strongest by public text:"
         for label in labels[:_LABELS]:
@@ -144,6 +147,10 @@ class FromEndpoint(FromDrafts):
             more = believed(by.numbers[label], float(by.units[label]), by.usual[label], by.deviation) - by.usual[label]
             strongest = [by.lexicon.words[i] for i in np.argsort(-more, kind="stable").tolist() if over[i]]
             yield f"{by.names[label]}: {', '.join(strongest[:_STRONGEST]) or 'none surpasses the noise'}"
+
+    def most_tokens_of(self, length: Length) -> int:
+        """Return the largest number of tokens of a text of this length."""
+        return self.tokens if length.below is None else min(self.tokens, length.below * TOKENS_A_WORD)
 
     def drafter(self, by: WordTargets) -> ServerDrafter:
         """Ask the server what it takes. ServerError: it fails, or refuses."""
@@ -232,15 +239,15 @@ class ServerDrafter:
             for _ in range(n)
         ]
         most = self.settings.tokens
-        if length is not None and length.below is not None:
-            most = min(most, length.below * TOKENS_A_WORD)
+        if length is not None:
+            most = self.settings.most_tokens_of(length)
 
         kept = self._kept
 
         def ask(place: int) -> str:
             found = kept.answers.get((seed, place)) if kept is not None else None
             if found is None:
-                found = self._line(prompts[place], bias, name, most, whole=length is not None)
+                found = self._line(prompts[place], bias, name, most, length)
                 if kept is not None and found:  # an empty answer is asked for again
                     kept.keep_answer(seed, place, found, requests=self.requests, tokens=self.tokens)
             if more is not None:
@@ -258,23 +265,29 @@ class ServerDrafter:
         finally:
             threads.shutdown(wait=False)
 
-    def _line(self, prompt: str, bias: Mapping[str, float], name: str, tokens: int, *, whole: bool) -> str:
+    def _line(self, prompt: str, bias: Mapping[str, float], name: str, tokens: int, length: Length | None) -> str:
         """Return the text that the server writes; empty if it holds none, or the request was refused.
 
-        `tokens` is the largest number of tokens, and `whole` says that all lines of a chat's answer count.
+        `tokens` is the largest number of tokens. With a `length`, all lines of a chat's answer count, and a text that
+        was cut off ends with its last whole sentence.
 
         A request that is refused for what it holds is left out. ServerError: hardly any is answered with a text.
         """
         set_ = self.settings
         try:
-            found = self._ask(prompt, bias, tokens=tokens).text
+            answer = self._ask(prompt, bias, tokens=tokens)
         except ServerRefusedError:
             with self._lock:
                 self._refused += 1
                 if self._refused > _REFUSED + self._good // 2:
                     raise
             return ""
-        line = answer_line(found, name, whole=whole) if set_.template == "chat" else completion_line(found, prompt)
+        found = answer.text
+        line = answer_line(found, name, whole=length is not None) if set_.template == "chat" else (
+            completion_line(found, prompt)
+        )  # fmt: skip
+        if length is not None and answer.written >= tokens:
+            line = whole_sentences(line, length.least)
         with self._lock:
             self._good += bool(line)
             self._empty += not line

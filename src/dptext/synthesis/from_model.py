@@ -250,14 +250,25 @@ def _own_label(summary: Summary, texts: Sequence[Sequence[str]]) -> float | None
     return float((labelled(summary, space.points(flat))[0].argmax(axis=1) == written).mean())
 
 
+def _lengths(summary: Summary, wanted: Integers, kept: Sequence[Sequence[str]]) -> str:
+    """Return a sentence with the shares of the lengths as they were written, and as they were wanted."""
+    bins, flat = summary.spec.bins, [text for own in kept for text in own]
+    made = np.bincount(bins.of(flat), minlength=len(bins)) / max(1, len(flat))
+    asked = wanted @ summary.lengths / max(1, int(wanted.sum()))
+    each = (f"{name} {a:.0%} ({b:.0%})" for name, a, b in zip(bins.lengths, made, asked, strict=True))
+    return f"Lengths as written (wanted): {'; '.join(each)}."
+
+
 def _said(
     summary: Summary,
     wanted: Integers,
     kept: Sequence[Sequence[str]],
     made: ModelTexts,
 ) -> Iterator[str]:
-    """Yield sentences on what the corpus is worth: scarce labels, own labels, copies of public texts, and fluency."""
+    """Yield sentences on what the corpus is worth: scarce labels, lengths, own labels, copies, and fluency."""
     yield from too_few(summary.spec.labels, wanted, kept)
+    if len(summary.spec.bins) > 1:
+        yield _lengths(summary, wanted, kept)
     if (agreed := _own_label(summary, kept)) is not None:
         yield f"The noisy class means read {agreed:.0%} of the texts as the label that they were written for."
     public = {plain(text) for text in summary.public.pool.texts}

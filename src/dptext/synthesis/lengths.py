@@ -5,6 +5,7 @@ The number of words of a text is the number of its parts between spaces.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -21,7 +22,7 @@ from dptext.types import Floats, Integers
 #: The least number of words of each bin but the first, which has shorter texts.
 USUAL_LENGTHS: Final = (10, 20, 40, 80, 160)
 _MOST: Final = 16  # bins, so that none is lost in the noise
-_SENTENCE_END: Final = re.compile(r"[.!?…。！？][\"'’”)\]]*(?=\s|$)")
+_SENTENCE_END: Final = re.compile(r"[.!?…][\"'’”)\]]*(?=\s|$)|[。！？]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,18 +99,25 @@ class LengthNumbers:
 def length_shares(known: Known, sizes: Floats) -> Floats:
     """Return the shares of the bins among the texts of each label, `(labels, bins)`, from noisy numbers of that shape.
 
-    `sizes` `(labels,)` are the numbers of units. The numbers of a label are pulled towards the mix of all labels by the
-    share of noise in what sets them apart (positive-part James-Stein), as a rare label is lost in the noise.
+    `sizes` `(labels,)` are the numbers of units. Each number of the mix of all labels is pulled to 0 by the share of
+    noise in it, so that a bin that nobody is in gets few texts. The numbers of a label are pulled towards that mix by
+    the share of noise in what sets them apart, as a rare label is lost in the noise (positive-part James-Stein, both).
     """
-    whole = np.maximum(known.numbers.sum(axis=0), 0.0)
+    whole = _pulled(known.numbers.sum(axis=0), known.deviation * math.sqrt(len(sizes)))
     mix = whole / whole.sum() if whole.any() else np.full(len(whole), 1 / len(whole))
     usual = sizes[:, None] * mix
     apart = known.numbers - usual
     noise = (len(mix) - 1) * known.deviation**2
     kept = np.maximum(0.0, 1 - noise / np.maximum(np.square(apart).sum(axis=1), 1e-12))
-    found = np.maximum(usual + kept[:, None] * apart, 0.0)
+    found = _pulled(usual + kept[:, None] * apart, known.deviation * np.sqrt(kept)[:, None])
     found[~found.any(axis=1)] = mix  # nothing but noise below 0
     return np.asarray(found / found.sum(axis=1, keepdims=True))
+
+
+def _pulled(numbers: Floats, deviation: float | Floats) -> Floats:
+    """Return numbers pulled to 0 by the share of noise in each; 0 where the noise is larger."""
+    positive = np.maximum(numbers, 0.0)
+    return np.asarray(positive * np.maximum(0.0, 1 - np.square(deviation / np.maximum(positive, 1e-12))))
 
 
 def drawn_numbers(shares: Floats, n: int, source: Randomness) -> list[int]:
@@ -126,9 +134,9 @@ def drawn_numbers(shares: Floats, n: int, source: Randomness) -> list[int]:
 
 
 def whole_sentences(text: str, least: int) -> str:
-    """Return a text up to the end of its last whole sentence, if at least `least` words and half of it are left.
+    """Return a text that was cut off up to the end of its last whole sentence.
 
-    A text that ends elsewhere was cut off at the largest number of tokens.
+    It stays as it is if fewer than `least` words, or less than half of it, would be left.
     """
     ends = [found.end() for found in _SENTENCE_END.finditer(text)]
     if not ends or ends[-1] == len(text):

@@ -351,7 +351,8 @@ class Topics:
             named = [" ".join(words[:3]) for words, _ in self.topics]
             said.append(_largest("Topics", named, found.by_topic, counted))
         if self.lengths is not None and (long := self.by_length) is not None:
-            said.append(_largest("Lengths", self.lengths.names, long, counted))
+            shown = "; ".join(f"{name} {long.shown(i)}" for i, name in enumerate(self.lengths.names))
+            said.append(f"Lengths, in {counted}, with 95% intervals: {shown}.")
         if self.words is not None:
             said.append(self._of_words(self.words))
         return tuple(said)

@@ -134,7 +134,14 @@ class SummarySpec(CorpusSpec):
             _validate.within(0.0, 0.98, **{f"{name[:-1]}_share": share})
         CorpusSpec.__post_init__(self)
         if not (self.labels or self.topics or self.marks or self.lengths):
-            raise ConfigError("Expected labels, topics or words to measure, found none: --labels a,b or --with topics.")
+            raise ConfigError(
+                "Expected labels, topics, lengths or words to measure, found none: --labels a,b or --with topics."
+            )
+        if self.lengths and self.marks and self.tokens <= self.lengths[-1]:
+            raise ConfigError(
+                f"Expected tokens for texts of {self.lengths[-1]} words, found tokens={self.tokens}: --with "
+                "words,lengths sets 300."
+            )
         idle = [name for name, share in self._given.items() if share and name not in self.blocks]
         if idle:
             raise ConfigError(f"Expected no share of rho for {', '.join(idle)}: that is not measured.")

@@ -75,7 +75,8 @@ class HowSteered(ABC):
         temperature: temperature of all choices of tokens.
         drafts: number of texts for each label that show how often the model writes each word.
         matches: number of times that drafts are written anew to match the noisy numbers.
-        steered: whether the noisy numbers of words steer the model; without, only the numbers of texts follow them.
+        steered: whether the noisy numbers of words steer the model; without, only the numbers of texts by label and
+            length follow noisy numbers.
     """
 
     model: str = ""
@@ -218,7 +219,8 @@ class Steered:
         if self.by.lengths.shape[1] == 1:
             return wanted - now
         most = np.log1p(-np.minimum(wanted, _MOST_SHARE)) / np.log1p(-np.clip(now, _LEAST_RATE, _MOST_SHARE))
-        return self.spelled.rates(found.expected) * (most - 1.0)
+        # The tokens of a word that no draft could have are expected nowhere, and yet are made likelier.
+        return np.maximum(self.spelled.rates(found.expected), _LEAST_RATE) * (most - 1.0)
 
     def _marked(self, written: Sequence[Sequence[int]]) -> Floats:
         """Return the share of texts with a word in which it is a mark, `(width,)`, by drafts."""

@@ -6,7 +6,6 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import ClassVar, Final, Generic, Self, TypeVar
 
 import numpy as np
@@ -224,11 +223,16 @@ class LineWriter(ABC):
         """Return the text of written tokens in one line."""
         return one_line(self.model.text(tokens))
 
+    def _whole(self, tokens: Sequence[int]) -> str:
+        """Return the text of written tokens; one of a length that was cut off, up to its last whole sentence."""
+        line = self.line(tokens)
+        if self.length is None or len(tokens) < self.tokens:
+            return line
+        return whole_sentences(line, self.length.least)
+
     def readable(self, written: Iterable[Sequence[int]]) -> list[str]:
         """Return the distinct readable texts."""
-        lines = map(self.line, written)
-        if self.length is not None:
-            lines = map(partial(whole_sentences, least=self.length.least), lines)
+        lines = map(self._whole, written)
         return list(dict.fromkeys(line for line in lines if is_readable(line)))
 
     @abstractmethod

@@ -20,7 +20,7 @@ from dptext.text.csv_rows import DELIMITERS
 from dptext.text.formats import DELIMITED, PACKED, Format, file_format, name_of, spelled, string_fault
 from dptext.text.inputs import beginning, detected, open_input
 from dptext.text.labels import n_known
-from dptext.text.languages import MOST_CHARACTERS, MOST_TEXTS, MainLanguage, main_language
+from dptext.text.languages import MOST_CHARACTERS, MainLanguage, Spaced, main_language
 from dptext.text.lines import Bad, BadFile, BadHeader, Broken, are_names, missing_field, remedy, rows_of
 from dptext.text.markup import has_tags
 from dptext.text.reading import EMPTY, MAX_CHARACTERS, require_layout
@@ -153,7 +153,7 @@ class Survey:
     sheet: Sheet | None = None  #: the sheet of a workbook that is read
     labelled: int | None = None  #: the number of rows with a label of the public set; None without a field of labels
     language: MainLanguage | None = None  #: the language of most texts; None if it is not sure, or was not asked for
-    _texts: dict[str, list[str]] | None = field(default=None, repr=False)  # beginnings of values, while they are read
+    _texts: dict[str, Spaced] | None = field(default=None, repr=False)  # beginnings of values, while they are read
     _first: tuple[int, tuple[str, ...]] | None = None  # number and names of the first row
 
     @property
@@ -187,14 +187,13 @@ class Survey:
                 self.columns[name] = Column(fault=_lacking(name, *self._first))
             self.columns[name].add(name, value, record, written=self.format is Format.XLSX)
             if self._texts is not None and isinstance(value, str):
-                first = self._texts.setdefault(name, [])
-                first += [value[:MOST_CHARACTERS]] if len(first) < MOST_TEXTS else []
+                self._texts.setdefault(name, Spaced()).add(value[:MOST_CHARACTERS])
         for name in self.columns.keys() - row if len(row) < len(self.columns) else ():
             self.columns[name].fault = self.columns[name].fault or _lacking(name, record, tuple(row))
 
     def judge(self) -> None:
         """Set the language of the texts, and forget their beginnings."""
-        self.language = main_language((self._texts or {}).get(self.text or "", []))
+        self.language = main_language((self._texts or {}).get(self.text or "", Spaced()).texts)
         self._texts = None
 
     def settle(self, unread: _Fault | None) -> None:

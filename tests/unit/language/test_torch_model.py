@@ -15,7 +15,7 @@ import torch_folders
 from dptext.errors import ConfigError
 from dptext.language.reading import load_language_model
 from dptext.language.torch_model import TorchModel, load_torch_model
-from dptext.language.writing import Drafts
+from dptext.language.writing import RUN, Drafts
 
 Written = Callable[..., Drafts]
 
@@ -234,6 +234,16 @@ def test_no_text_ends_before_its_least_number_of_tokens(least: int, model: Torch
     lengths = [len(text) for text in written(model, 60, shift=ends, least=least).texts]
     assert max(lengths) <= 12
     assert (min(lengths) >= 6) == (least == 6)
+
+
+@pytest.mark.parametrize("least", [0, 9])
+def test_a_text_that_may_not_end_does_not_repeat_itself(least: int, model: TorchModel) -> None:
+    """Sixty tokens of three different ones hold a run of five twice, unless such runs may come once alone."""
+    few = np.full(model.size, -30.0)
+    few[[20, 21, 22]] = 0.0
+    found = written(model, 6, shift=few, least=least, most=60).texts
+    runs = [[tuple(text[i : i + RUN]) for i in range(len(text) - RUN + 1)] for text in found]
+    assert all(len(set(own)) == len(own) for own in runs) == bool(least)
 
 
 def test_a_model_that_keeps_a_state_writes(tmp_path: Path) -> None:

@@ -130,7 +130,7 @@ def added(layout: SumLayout, relation: Relation, read: Reading) -> np.ndarray:
     return summed._clean()
 
 
-ALL = {POINTS: 0.4, COUNTS: 0.1, TOPICS: 0.09, WORDS: 0.4, UNLIKE: 0.01}
+ALL = {POINTS: 0.4, COUNTS: 0.1, TOPICS: 0.05, LENGTHS: 0.04, WORDS: 0.4, UNLIKE: 0.01}
 
 
 def require_all_counted(relation: Relation) -> None:
@@ -195,10 +195,13 @@ def test_a_vector_that_is_not_paid_for_is_seen(
 @pytest.mark.parametrize("marks", [0, 5])
 @pytest.mark.parametrize("topics", [0, 4])
 @pytest.mark.parametrize("points", [True, False])
-def test_the_shares_of_the_settings_add_up(labels: tuple[str, ...], marks: int, topics: int, points: bool) -> None:
-    if not (labels or marks or topics):
+@pytest.mark.parametrize("lengths", [(), (4, 9)])
+def test_the_shares_of_the_settings_add_up(
+    labels: tuple[str, ...], marks: int, topics: int, points: bool, lengths: tuple[int, ...]
+) -> None:
+    if not (labels or marks or topics or lengths):
         return
-    spec = SummarySpec(labels=labels, marks=marks, topics=topics, points=points)
+    spec = SummarySpec(labels=labels, marks=marks, topics=topics, points=points, lengths=lengths)
     shares = spec.block_shares
     assert set(shares) == set(spec.blocks)
     assert all(share > 0 for share in shares.values())

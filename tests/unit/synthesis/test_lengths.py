@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dptext.errors import ConfigError
+from dptext.language.writing import RUN, repeating
 from dptext.sampling.randomness import seeded
 from dptext.synthesis.agreement import Known
 from dptext.synthesis.by_length import ByLength, examples_by_length, examples_of_bin, shares_of_public
@@ -70,6 +71,17 @@ def test_noise_pulls_a_label_towards_the_mix_of_all_labels() -> None:
     assert ours < 0.8 * plain
 
 
+def test_bins_that_nobody_is_in_get_few_texts() -> None:
+    """Noise alone would give long bins a tenth of the texts, which would have half of the words."""
+    true, rng = np.array([96.0, 280.0, 24.0, 0.0, 0.0, 0.0]), np.random.default_rng(1)
+    empty = []
+    for _ in range(300):
+        known = Known(np.tile(true / 4, (4, 1)) + rng.normal(0, 8, (4, 6)), 8.0)
+        empty.append(length_shares(known, np.full(4, 100.0))[:, 3:].sum(axis=1).mean())
+    plain = np.maximum(rng.normal(0, 16, (300, 3)), 0).sum(axis=1).mean() / 400
+    assert np.mean(empty) < plain / 2
+
+
 def test_numbers_that_are_all_noise_give_shares() -> None:
     found = length_shares(Known(np.full((2, 3), -5.0), 1.0), np.array([1.0, 1.0]))
     np.testing.assert_allclose(found.sum(axis=1), 1.0)
@@ -95,6 +107,7 @@ def test_rounding_favours_no_bin() -> None:
 @pytest.mark.parametrize(
     ("text", "least", "expected"),
     [
+        ("今天下雨。我们回家", 0, "今天下雨。"),
         ("It rained all day. We left ear", 0, "It rained all day."),
         ('He said "no." Then he', 0, 'He said "no."'),
         ("It rained. We left early and never came back to", 0, "It rained. We left early and never came back to"),
@@ -114,6 +127,7 @@ def test_estimates_of_the_report_add_up_to_its_whole() -> None:
     assert shown.numbers.sum() == pytest.approx(120)
     assert (shown.numbers >= 0).all()
     assert (shown.low <= shown.numbers + 1e-9).all()
+    assert (shown.numbers <= shown.high + 1e-9).all()
 
 
 def records() -> list[Record]:
@@ -172,6 +186,25 @@ def test_without_a_least_number_of_tokens_texts_end_earlier(writers: ByLength) -
     free = replace(last, least=0).shifted(0, 20, ended, seeded(1)).texts
     held = last.shifted(0, 20, ended, seeded(1)).texts
     assert min(map(len, held)) == last.least > min(map(len, free))
+
+
+def test_what_would_repeat_a_run_of_tokens_is_known() -> None:
+    assert repeating([1, 2, 3, 4, 5, 9, 1, 2, 3, 4]) == [5]
+    assert repeating([1, 2, 3, 4, 5, 1, 2, 3, 4, 6, 1, 2, 3, 4]) == [5, 6]
+    assert repeating([7, 7, 7, 7]) == []
+    assert repeating([7, 7, 7, 7, 7]) == [7]
+    assert repeating([]) == []
+
+
+def test_a_long_text_has_no_run_of_tokens_twice(writers: ByLength) -> None:
+    *_, (last, _) = writers.shifted(0, 20, np.zeros(96), seeded(1))
+    same = np.zeros(96)
+    same[5] = 9.0  # one letter is by far the most likely
+    both = [replace(last, tokens=40, least=least, temperature=0.1) for least in (0, 30)]
+    loose, held = (each.shifted(0, 9, same * 4, seeded(1)).texts for each in both)
+    runs = [[tuple(text[i : i + RUN]) for i in range(len(text) - RUN + 1)] for text in held]
+    assert all(len(set(own)) == len(own) for own in runs)
+    assert any(len(text) - len(set(text)) > 5 for text in loose)
 
 
 def test_public_shares_are_those_of_the_pool() -> None:

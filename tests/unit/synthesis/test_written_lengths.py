@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 
 import dptext as dp
+from dptext.errors import ConfigError
+from dptext.language.writing import Drafts
 from dptext.sampling.randomness import seeded
 from dptext.synthesis.asking import Examples, answer_line, question
 from dptext.synthesis.from_drafts import Counted, FromDrafts, Moves
+from dptext.synthesis.from_endpoint import FromEndpoint
 from dptext.synthesis.lengths import LengthBins
 from dptext.synthesis.report import topics_page
-from dptext.synthesis.word_shifts import More, WordTargets
+from dptext.synthesis.summary import SummarySpec
+from dptext.synthesis.word_shifts import More, Spellings, Steered, WordTargets
 
 EDGES = (4, 9)
 BINS = LengthBins(EDGES)
@@ -106,6 +112,54 @@ def test_each_length_has_draws_of_its_own(summary: Any) -> None:
     by = WordTargets.of(summary.summary, Sizes(size=9, model="sized"))
     texts, *_ = by.opened().texts(0, 90, 3, np.zeros((2, len(by.lexicon))))
     assert len(texts) == len({text.split()[1] for text in texts}) > 80
+
+
+def test_the_lengths_that_were_written_are_said_beside_those_that_were_wanted(summary: Any) -> None:
+    """Repeats are left out, and short texts repeat most: nothing else would tell."""
+    made = Sizes(size=200, drafts=20, matches=0, model="sized").write(summary.summary, seeded(1))
+    (said,) = [each for each in made.sentences if each.startswith("Lengths as written (wanted): ")]
+    own = np.bincount(BINS.of(made.texts), minlength=3) / len(made.texts)
+    shares = summary.summary.lengths.mean(axis=0)
+    parts = [f"{name} {a:.0%} ({b:.0%})" for name, a, b in zip(BINS.lengths, own, shares, strict=True)]
+    assert said == f"Lengths as written (wanted): {'; '.join(parts)}."
+
+
+class Nowhere:
+    """Writers of a model that expects the tokens of no word of the list, in two lengths."""
+
+    writers = (SimpleNamespace(model=SimpleNamespace(size=20, text=lambda tokens: "nothing")),)
+
+    def shifted(self, label: int, n: int, *_: object) -> Iterator[tuple[None, Drafts]]:
+        for _ in range(2):
+            yield None, Drafts([[1]] * (n // 2), np.zeros(20), 0.0, n // 2)
+
+
+def test_a_word_that_no_draft_could_have_is_steered_in_several_lengths(summary: Any) -> None:
+    """Words that public text and the model lack are what steering is for."""
+    by = WordTargets.of(summary.summary, Sizes(size=9, drafts=20, matches=1, model="sized"))
+    place = by.lexicon.words.index("train")
+    spelled = Spellings(np.array([7]), np.array([0]), np.array([place]), len(by.lexicon))
+    steered = Steered(by, Nowhere(), spelled)  # type: ignore[arg-type]
+    shift, *_ = steered.shift(0, 1)
+    assert shift[7] > 2
+    assert not shift[[i for i in range(20) if i != 7]].any()
+
+
+def test_a_length_that_the_tokens_cannot_reach_is_refused() -> None:
+    with pytest.raises(ConfigError, match="Expected tokens for texts of 40 words, found tokens=24"):
+        SummarySpec(labels=("a", "b"), marks=5, lengths=(10, 40))
+
+
+def test_a_dry_run_counts_the_tokens_of_each_length_and_says_that_lengths_are_told(summary: Any) -> None:
+    given = {"base": "http://127.0.0.1:1/v1", "model": "m", "size": 100, "tokens": 300}
+    (_, tokens, sent, *_) = FromEndpoint(**given, drafts=5, matches=0).asks(summary.summary, None)
+    # half of the texts are short (8 tokens), a third of the others, too; the rest may have 300
+    assert int(re.search(r"at most ([\d,]+) written", tokens).group(1).replace(",", "")) == pytest.approx(  # type: ignore[union-attr]
+        110 * (0.65 * 8 + 0.35 * 300), rel=0.05
+    )
+    assert "of the noisy numbers the words" in sent
+    (*_, still) = FromEndpoint(**given, steered=False).asks(summary.summary, None)
+    assert "No noisy number does, but for how many texts each label and length has." in still
 
 
 def test_a_chat_model_is_told_the_length_and_may_answer_in_paragraphs() -> None:
