@@ -8,6 +8,7 @@ from __future__ import annotations
 import ipaddress
 import logging
 import os
+import ssl
 import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -102,8 +103,11 @@ class Server:
             raise ConfigError(f"Expected https:// for {address.host}, as the key in {KEY} goes there: or unset it.")
         logging.getLogger("openai").setLevel(logging.WARNING)  # below, it logs what is asked
         self.address, self._newer = address, False  # whether the server takes the newer names of settings alone
+        # Nothing is encrypted to http:// on this machine. Where nobody is trusted, no certificates are read, for 0.1 s.
+        plain = address.is_here and address.base.startswith("http:")
+        trusted = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if plain else True
         # A redirect could lead to another host, and a proxy would read what goes to this machine.
-        http = openai.DefaultHttpxClient(follow_redirects=False, trust_env=not address.is_here)
+        http = openai.DefaultHttpxClient(follow_redirects=False, trust_env=not address.is_here, verify=trusted)
         self._client: OpenAI = openai.OpenAI(
             base_url=address.base, api_key=key or "none", timeout=seconds, max_retries=retries, http_client=http
         )
