@@ -103,6 +103,14 @@ def test_bernoulli_exp(numerator: int, denominator: int) -> None:
         assert stats.binomtest(int(hits), N, math.exp(-factor * numerator / denominator)).pvalue < FALSE_ALARM
 
 
+def test_the_short_way_of_one_draws_what_the_long_way_draws() -> None:
+    for seed in range(20):
+        one, other = seeded(seed), seeded(seed)
+        short = discrete._bernoulli_exp_minus_one(97, one)
+        assert (short == discrete.bernoulli_exp(np.ones(97, np.uint64), 1, other)).all()
+        assert one.uint64(1) == other.uint64(1)
+
+
 @pytest.mark.parametrize("exponent", [0.0, 0.3, 1.0, 2.75])
 def test_bernoulli_exp_minus(exponent: float) -> None:
     hits = discrete.bernoulli_exp_minus(exponent, N, seeded(8)).sum()
