@@ -8,7 +8,6 @@ which would cost twice the command. Tests of starting and ending run a new inter
 import atexit
 import contextlib
 import copy
-import ctypes
 import functools
 import gc
 import importlib
@@ -167,7 +166,7 @@ def _server() -> subprocess.Popen[str]:
         text=True,
         env=os.environ
         | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}  # as it forks
-        | {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1", "PYTHONMALLOC": "malloc"},  # large pages add no time to a fork
+        | {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"},  # weights in large pages add no time to a fork
     )
     atexit.register(server.communicate)
     return server
@@ -185,19 +184,6 @@ def read_weights() -> None:
         sentence_encoder.load_sentence_encoder()
     with contextlib.suppress(MissingExtraError):
         load_glove()
-
-
-def into_large_pages() -> None:
-    """Moves the memory of this process into pages of 2 MB, where Linux can: a fork copies an entry for each page."""
-    advise = ctypes.CDLL(None).madvise
-    advise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
-    large = 2 << 20
-    for line in Path("/proc/self/maps").read_text("utf-8").splitlines():
-        place, rights, _, _, inode, *_ = line.split()
-        first, end = (int(each, 16) for each in place.split("-"))
-        if rights == "rw-p" and inode == "0":  # of no file
-            for start in range(-(-first // large) * large, end - large + 1, large):
-                advise(start, large, 25)  # MADV_COLLAPSE, of Linux 6.1; it may fail, and then nothing is lost
 
 
 class Absent:
@@ -282,7 +268,6 @@ if __name__ == "__main__":
         for name in names:
             top.load(group).load(name)
     read_weights()
-    into_large_pages()
     gc.freeze()
     gc.enable()
     asked = _forked_for_a_command()
