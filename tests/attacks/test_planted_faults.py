@@ -305,10 +305,12 @@ def test_noise_shared_by_the_tokens_of_a_text(vectors: Path) -> None:
         assert report.refutes(claim) is caught
 
 
+@pytest.mark.slow  # tests/contract/test_contract_faults.py has the check of batches
 def test_statistics_of_the_batch(vectors: Path) -> None:
     assert fails(NormalisedByTheBatch(words_mechanism(vectors)), "batches")
 
 
+@pytest.mark.slow  # tests/contract/test_contract_faults.py has the three checks
 def test_candidates_from_the_private_texts(vectors: Path) -> None:
     faulty = CandidatesFromPrivateTexts(words_mechanism(vectors))
     assert fails(faulty, "verbatim")

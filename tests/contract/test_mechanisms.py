@@ -50,6 +50,12 @@ def waits(kind: str, i: int, check: str = "guarantee") -> bool:
 
 
 @pytest.mark.slow_cases(
+    "dp_prompt-1-batches",
+    "dp_prompt-1-verbatim",
+    "dp_prompt-1-event",
+    why="the other choice stays, and its numbers in tests/unit/sampling/test_hub.py",
+)
+@pytest.mark.slow_cases(
     "word_metric-0-shapes", why="test_the_old_batching_is_caught_in_every_format runs the check for words, too"
 )
 @pytest.mark.slow_cases(

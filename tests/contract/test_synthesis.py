@@ -53,6 +53,13 @@ def fitted() -> Iterator[dict[str, Fitted]]:
 
 
 @pytest.mark.slow_cases(
+    "steering-author-nothing",
+    "votes-author-nothing",
+    "topics-author-nothing",
+    "prototypes-author-nothing",
+    why="sums by authors stay for a summary and prediction; other kinds stay by documents",
+)
+@pytest.mark.slow_cases(
     "steering-document-nothing",
     "prediction-document0-nothing",
     why="what counts as no record is asked alike for all kinds; the others stay by documents",

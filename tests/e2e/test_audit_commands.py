@@ -23,6 +23,7 @@ def words(tmp_path: Path, vectors: Path) -> tuple[str, ...]:
     return ("--spec", str(path))
 
 
+@pytest.mark.slow_cases("published_laplace-1-whitebox", why="a refuted claim ends so in the two tests below")
 @pytest.mark.slow_cases("laplace-0-distinguish", why="test_the_classical_gaussian_falls_at_epsilon_50 ends so")
 @pytest.mark.slow_cases(
     "published_laplace-1-distinguish", "laplace-0-whitebox", why="each attack and each exit code stays once"

@@ -146,6 +146,7 @@ def test_death_at_each_step_of_making_a_ledger(
         assert ledger.verify("account").problems == ()
 
 
+@pytest.mark.slow_cases("sqlite-8", why="a death at each step stays")
 @pytest.mark.slow_cases("postgresql", why="SQLite is killed in the same way; tests/unit/ledger has PostgreSQL")
 @pytest.mark.parametrize("kills", [8, *(pytest.param(kills, marks=pytest.mark.slow) for kills in (100, 500))])
 def test_death_at_random_moments(

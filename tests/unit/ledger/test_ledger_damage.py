@@ -236,6 +236,14 @@ STATEMENTS = {
 }
 
 
+@pytest.mark.slow_cases(
+    "deep-balances.events",
+    "deep-balances.terms",
+    "deep-earlier_events.events",
+    "deep-requests.settings",
+    "deep-tallies.events",
+    why="each place stays with null, and one with deep JSON",
+)
 @pytest.mark.slow_cases("text", why="null and JSON that is too deep stay")
 @pytest.mark.parametrize("column", STATEMENTS)
 @pytest.mark.parametrize("name", ["null", "text", "deep"])

@@ -415,6 +415,7 @@ def test_the_best_envelope_is_a_choice_of_all_channels():
         assert expected_utility(envelope, -u, u, epsilon=epsilon).mean() < expected.mean()
 
 
+@pytest.mark.slow  # test_the_best_envelope_against_the_best_of_all_channels stays
 def test_a_larger_epsilon_gains_more():
     epsilons = (0.2, 1.0, 2.0, 5.0, 30.0)
     for u in itertools.islice(instances(np.random.default_rng(4)), 3):

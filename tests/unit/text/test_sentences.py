@@ -85,6 +85,7 @@ def test_the_time_is_linear_on_any_text(pattern):
     assert len(found) >= 1
 
 
+@pytest.mark.slow_cases("(. ", why="four other patterns stay")
 @pytest.mark.parametrize("pattern", ["(. ", "Yes. ", ".)", "a\n\n", "word "])
 def test_what_the_splitter_is_shown_at_once_is_bounded(pattern, monkeypatch):
     """By public numbers; what it is shown in all grows as the text does."""
@@ -141,6 +142,7 @@ def _whole(text, monkeypatch):
         return sentences(text)
 
 
+@pytest.mark.slow_cases("pieces0", why="the other pieces stay")
 @pytest.mark.parametrize("pieces", [LONG, PIECES])
 def test_a_text_in_pieces_has_the_sentences_of_the_whole(pieces, monkeypatch):
     rng = random.Random(2)
