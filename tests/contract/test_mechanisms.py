@@ -50,6 +50,11 @@ def waits(kind: str, i: int, check: str = "guarantee") -> bool:
 
 
 @pytest.mark.slow_cases(
+    "random_replacement-0-distribution",
+    "random_redaction-0-distribution",
+    why="packages/lab/tests counts the words and masks that are drawn",
+)
+@pytest.mark.slow_cases(
     "dp_prompt-1-batches",
     "dp_prompt-1-verbatim",
     "dp_prompt-1-event",

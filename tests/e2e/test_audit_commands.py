@@ -47,8 +47,8 @@ def test_exit_codes(attack: str, noise: str, code: int) -> None:
         pytest.param("laplace_l1", (), marks=pytest.mark.slow),  # l2_laplace stays
         ("l2_laplace", ()),
         ("gaussian", ("--delta", "1e-5")),
-        pytest.param("privunit", (), marks=pytest.mark.slow),  # privunit_sphere stays
-        ("privunit_sphere", ()),
+        pytest.param("privunit", (), marks=pytest.mark.slow),  # tests/statistical has both
+        pytest.param("privunit_sphere", (), marks=pytest.mark.slow),  # two continuous noises stay
     ],
 )
 def test_sound_noises_survive_the_white_box(noise: str, more: tuple[str, ...]) -> None:

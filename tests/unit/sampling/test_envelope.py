@@ -109,6 +109,9 @@ def within(rows: Sequence[Sequence[int]], epsilon: float) -> bool:
 # ------------------------------------------------------------------------------------------ whole numbers
 
 
+@pytest.mark.slow_cases(
+    "200-0.01", "200-5.0", "200-10.0", "200-30.0", "200-44.0", "200-100.0", why="fewer options stay at each epsilon"
+)
 @pytest.mark.parametrize("epsilon", EPSILONS)
 @pytest.mark.parametrize("size", [1, 2, 7, 200])
 def test_weights_lie_between_least_and_most_and_add_up(epsilon, size):

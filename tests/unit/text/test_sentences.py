@@ -7,6 +7,7 @@ import random
 import subprocess
 import sys
 import time
+import weakref
 
 import nupunkt
 import pytest
@@ -164,13 +165,18 @@ def test_five_thousand_sentences():
     assert time.process_time() - began < 4
 
 
-def test_what_was_decided_is_not_kept():
+def test_what_was_decided_is_not_kept(monkeypatch):
+    whole, splitters = nupunkt.PunktSentenceTokenizer.spans, []
+    monkeypatch.setattr(
+        nupunkt.PunktSentenceTokenizer,
+        "spans",
+        lambda self, text: splitters.append(weakref.ref(self)) or whole(self, text),
+    )
     sentences("Canary Mr. Kanarienvogel. Canary!")
     gc.collect(1)  # what the call left in cycles; all of the heap takes seconds
-    gc.unfreeze()  # a splitter could be as old as the collection of tests
-    splitters = [found for found in gc.get_objects() if type(found) is nupunkt.PunktSentenceTokenizer]
-    gc.freeze()
-    assert not any("Kanarienvogel" in repr(vars(splitter).get("_decision_memo")) for splitter in splitters)
+    assert splitters
+    kept = [vars(splitter).get("_decision_memo") for found in splitters if (splitter := found()) is not None]
+    assert "Kanarienvogel" not in repr(kept)
     planted = nupunkt.load_default_model()
     planted.texts("Canary Mr. Kanarienvogel. Canary!")
     assert "Kanarienvogel" in repr(vars(planted).get("_decision_memo"))
