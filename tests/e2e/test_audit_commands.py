@@ -46,9 +46,9 @@ def test_exit_codes(attack: str, noise: str, code: int) -> None:
     [
         pytest.param("laplace_l1", (), marks=pytest.mark.slow),  # l2_laplace stays
         ("l2_laplace", ()),
-        ("gaussian", ("--delta", "1e-5")),
+        pytest.param("gaussian", ("--delta", "1e-5"), marks=pytest.mark.slow),
         pytest.param("privunit", (), marks=pytest.mark.slow),  # tests/statistical has both
-        pytest.param("privunit_sphere", (), marks=pytest.mark.slow),  # two continuous noises stay
+        pytest.param("privunit_sphere", (), marks=pytest.mark.slow),  # l2_laplace stays
     ],
 )
 def test_sound_noises_survive_the_white_box(noise: str, more: tuple[str, ...]) -> None:

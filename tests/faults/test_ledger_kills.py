@@ -73,7 +73,7 @@ def require_books_of(ledger: Ledger, charged: dict[str, int], asked_under: Asked
     assert found.charges == len(log)
 
 
-@pytest.mark.slow_cases("sqlite-charge", why="a charge to subjects stays, which has more steps")
+@pytest.mark.slow_cases("sqlite-charge many", why="a charge to subjects stays, which writes to more tables")
 @pytest.mark.slow_cases("postgresql", why="SQLite is killed in the same way; tests/unit/ledger has PostgreSQL")
 @pytest.mark.parametrize("what", [pytest.param("charge", marks=pytest.mark.slow), "charge subjects", "charge many"])
 def test_death_at_each_step_of_a_charge(location: str, ledger: Ledger, children: Children, what: str) -> None:

@@ -143,7 +143,7 @@ def _whole(text, monkeypatch):
         return sentences(text)
 
 
-@pytest.mark.slow_cases("pieces0", why="the other pieces stay")
+@pytest.mark.slow_cases("pieces1", why="the pieces stay in which more text decides on an end")
 @pytest.mark.parametrize("pieces", [LONG, PIECES])
 def test_a_text_in_pieces_has_the_sentences_of_the_whole(pieces, monkeypatch):
     rng = random.Random(2)
