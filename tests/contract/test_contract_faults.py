@@ -625,6 +625,7 @@ def test_a_fault_planted_in_the_run_is_caught(tem, check: str, plant, broken: st
         check_mechanism(tem, words=WORDS[:4], checks=[check])
 
 
+@pytest.mark.slow_cases("out.jsonl", why="test_a_fault_planted_in_the_run_is_caught has it")
 @pytest.mark.slow_cases(
     "out.csv", "out.txt", "out.jsonl.gz", "out.txt.gz", why="one text format, one packed one and Parquet stay"
 )
