@@ -53,11 +53,6 @@ def waits(kind: str, i: int, check: str = "guarantee") -> bool:
     "word_metric-0-batches", "word_metric-0-model", why="test_a_sound_mechanism_passes has both for another noise"
 )
 @pytest.mark.slow_cases(
-    "random_replacement-0-distribution",
-    "random_redaction-0-distribution",
-    why="packages/lab/tests counts the words and masks that are drawn",
-)
-@pytest.mark.slow_cases(
     "dp_prompt-1-batches",
     "dp_prompt-1-verbatim",
     "dp_prompt-1-event",
