@@ -72,6 +72,7 @@ def serving() -> Iterator[FakeServer]:
             self.send_response(status)
             self.send_header("Content-Type", kind)
             self.send_header("Content-Length", str(length or len(data)))
+            self.send_header("Retry-After-Ms", "10")  # else the client waits for half a second before it asks again
             with contextlib.suppress(ConnectionError):  # the client may have gone
                 self.end_headers()
                 self.wfile.write(data)

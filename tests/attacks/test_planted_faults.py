@@ -139,6 +139,7 @@ def corner(dim: int) -> np.ndarray:
     return np.full(dim, dim**-0.5)
 
 
+@pytest.mark.slow  # tests/e2e/test_audit_commands.py refutes by counting
 def test_half_the_noise_in_one_dimension_is_seen_by_counting() -> None:
     sound = GridLaplace(1.0, 1, 1.0)
     claim = audits.claim_of(sound)
@@ -289,6 +290,7 @@ def fails(mechanism: object, *checks: str) -> bool:
     return False
 
 
+@pytest.mark.slow  # tests/contract/test_contract_faults.py has the check of fresh noise
 def test_a_fixed_default_seed(vectors: Path) -> None:
     inner = words_mechanism(vectors)
     assert not fails(Faulty(inner), "fresh")
@@ -305,10 +307,12 @@ def test_noise_shared_by_the_tokens_of_a_text(vectors: Path) -> None:
         assert report.refutes(claim) is caught
 
 
+@pytest.mark.slow  # tests/contract/test_contract_faults.py has the check of batches
 def test_statistics_of_the_batch(vectors: Path) -> None:
     assert fails(NormalisedByTheBatch(words_mechanism(vectors)), "batches")
 
 
+@pytest.mark.slow  # tests/contract/test_contract_faults.py has the three checks
 def test_candidates_from_the_private_texts(vectors: Path) -> None:
     faulty = CandidatesFromPrivateTexts(words_mechanism(vectors))
     assert fails(faulty, "verbatim")

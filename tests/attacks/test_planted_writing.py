@@ -26,9 +26,18 @@ def refuted(subject: Paraphraser, seed: int, **settings) -> list[str]:
 
 
 @pytest.mark.parametrize("fault", audits.WRITING_FAULTS)
-def test_each_fault_is_refuted_by_the_trial_of_its_name_and_the_twin_is_not(fault: str) -> None:
+def test_each_fault_is_refuted_by_the_trial_of_its_name(fault: str) -> None:
     epsilon, trials = EPSILONS.get(fault, 1.0), TRIALS.get(fault, 2_000)
     assert refuted(Paraphraser(fault, epsilon), 1, faults=[fault], trials=trials) == [fault]
+
+
+@pytest.mark.slow_cases(
+    *(fault for fault in audits.WRITING_FAULTS if fault not in ("support", "verbatim")),
+    why="a trial looks at what leaves, and no look makes a sound twin unsound: two looks stay",
+)
+@pytest.mark.parametrize("fault", audits.WRITING_FAULTS)
+def test_the_sound_twin_is_refuted_by_none(fault: str) -> None:
+    epsilon, trials = EPSILONS.get(fault, 1.0), TRIALS.get(fault, 2_000)
     assert refuted(Paraphraser("", epsilon), 2, faults=[fault], trials=trials) == []
 
 

@@ -320,6 +320,7 @@ def test_a_sound_mechanism_passes(tem, check: str) -> None:
     assert check_mechanism(Planted(tem, "none"), words=WORDS[:4], checks=[check]) == (check,)
 
 
+@pytest.mark.slow_cases("guarantee-more epsilon", why="test_a_mask_that_comes_too_seldom_is_caught has this check")
 @pytest.mark.slow_cases("distribution-by neighbours", why="the check of batches sees this fault; two others stay here")
 @pytest.mark.slow_cases("guarantee-constant by text", why="the check of fresh noise sees this; a larger epsilon stays")
 @pytest.mark.slow_cases(
@@ -384,8 +385,12 @@ def test_what_keeps_words_states_nothing_pure(vectors: Path) -> None:
     spec = KeepsPurely(epsilon=1.0, noise="tem", vectors=str(vectors), n_words=N_WORDS)
     with pytest.raises(ContractError, match="states no pure epsilon"):
         check_mechanism(spec.fit(), words=WORDS[:4], checks=["verbatim"])
-    sound = RandomRedaction(0.5).fit()
-    assert check_mechanism(sound, checks=["verbatim", "files", "guarantee"])
+    assert check_mechanism(RandomRedaction(0.5).fit(), checks=["verbatim", "files"])
+
+
+@pytest.mark.slow  # test_mechanisms.py has this check of the redactions that are drawn for all tokens together
+def test_what_keeps_words_has_a_guarantee_that_nothing_refutes() -> None:
+    assert check_mechanism(RandomRedaction(0.5).fit(), checks=["guarantee"])
 
 
 class Thawed:
@@ -620,6 +625,7 @@ def test_a_fault_planted_in_the_run_is_caught(tem, check: str, plant, broken: st
         check_mechanism(tem, words=WORDS[:4], checks=[check])
 
 
+@pytest.mark.slow_cases("out.jsonl", why="test_a_fault_planted_in_the_run_is_caught has it")
 @pytest.mark.slow_cases(
     "out.csv", "out.txt", "out.jsonl.gz", "out.txt.gz", why="one text format, one packed one and Parquet stay"
 )
@@ -746,6 +752,13 @@ def vectored(vectors: Path):
     return fitted
 
 
+@pytest.mark.slow_cases(
+    "batches-embedding",
+    "verbatim-embedding",
+    "shapes-embedding",
+    "model-embedding",
+    why="test_mechanisms.py has them for embedded mechanisms",
+)
 @pytest.mark.slow_cases(
     "guarantee", "distribution", why="test_mechanisms.py has both checks for the mechanisms of the library"
 )

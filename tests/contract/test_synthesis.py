@@ -52,6 +52,14 @@ def fitted() -> Iterator[dict[str, Fitted]]:
         yield {repr(spec): spec.fit(public=POOL) for spec in SPECS}
 
 
+@pytest.mark.slow_cases("steering-document-noise", why="a summary has the noise of words, too, and stays")
+@pytest.mark.slow_cases(
+    "steering-author-nothing",
+    "votes-author-nothing",
+    "topics-author-nothing",
+    "prototypes-author-nothing",
+    why="sums by authors stay for a summary and prediction; other kinds stay by documents",
+)
 @pytest.mark.slow_cases(
     "steering-document-nothing",
     "prediction-document0-nothing",
@@ -270,6 +278,7 @@ def test_float_noise_is_caught(monkeypatch: pytest.MonkeyPatch, fitted: dict[str
         check_synthesis(fitted[repr(WRITES)], checks=["noise"])
 
 
+@pytest.mark.slow_cases("prototypes-1.1", why="0.9 stays")
 @pytest.mark.slow_cases(
     "0",
     "0.5",
@@ -356,6 +365,7 @@ def quieter(block: str, factor: float) -> Callable[[Noise, int, Randomness], np.
     return draw
 
 
+@pytest.mark.slow_cases("points-0.25", "words-0.25", why="counts and topics stay")
 @pytest.mark.slow_cases("0", why="a quarter of the noise is harder to see than none")
 @pytest.mark.parametrize("factor", [0, 0.25])
 @pytest.mark.parametrize("block", [COUNTS, POINTS, TOPICS, WORDS])

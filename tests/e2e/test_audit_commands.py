@@ -23,6 +23,7 @@ def words(tmp_path: Path, vectors: Path) -> tuple[str, ...]:
     return ("--spec", str(path))
 
 
+@pytest.mark.slow_cases("published_laplace-1-whitebox", why="a refuted claim ends so in the two tests below")
 @pytest.mark.slow_cases("laplace-0-distinguish", why="test_the_classical_gaussian_falls_at_epsilon_50 ends so")
 @pytest.mark.slow_cases(
     "published_laplace-1-distinguish", "laplace-0-whitebox", why="each attack and each exit code stays once"
@@ -45,9 +46,9 @@ def test_exit_codes(attack: str, noise: str, code: int) -> None:
     [
         pytest.param("laplace_l1", (), marks=pytest.mark.slow),  # l2_laplace stays
         ("l2_laplace", ()),
-        ("gaussian", ("--delta", "1e-5")),
-        pytest.param("privunit", (), marks=pytest.mark.slow),  # privunit_sphere stays
-        ("privunit_sphere", ()),
+        pytest.param("gaussian", ("--delta", "1e-5"), marks=pytest.mark.slow),
+        pytest.param("privunit", (), marks=pytest.mark.slow),  # tests/statistical has both
+        pytest.param("privunit_sphere", (), marks=pytest.mark.slow),  # l2_laplace stays
     ],
 )
 def test_sound_noises_survive_the_white_box(noise: str, more: tuple[str, ...]) -> None:

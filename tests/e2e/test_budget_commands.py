@@ -164,6 +164,12 @@ def test_mistakes_are_told(arguments: list[str], told: str, tmp_path: Path) -> N
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow_cases(
+    "u:hush/x@h",
+    "hush://u@h/d",
+    "//u:hush@h/d",
+    why="tests/unit/ledger/test_ledger_locations.py has each form; that no command shows it stays",
+)
 @pytest.mark.parametrize("location", ["host=h user=u PASSWORD=hush", "u:hush/x@h", "hush://u@h/d", "//u:hush@h/d"])
 def test_a_ledger_that_may_hold_a_password_is_not_shown(location: str, tmp_path: Path) -> None:
     (tmp_path / "in.jsonl").write_text('{"text": "ba"}\n', "utf-8")

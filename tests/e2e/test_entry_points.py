@@ -92,6 +92,7 @@ def test_its_ranker_ranks_and_is_saved(dptext: Run, folder: Path) -> None:
     assert "the longest length is public" in dptext("explain out.txt")
 
 
+@pytest.mark.slow  # tests/unit/synthesis/test_drafted.py has a writer of a package in one process
 def test_its_writer_writes(dptext: Run, folder: Path) -> None:
     rome.summary().write(folder / "a.summary")
     said = dptext("write a.summary echoed.jsonl --writer echo --size 12 --set drafts=8 --seed 1")

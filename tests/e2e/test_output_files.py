@@ -105,6 +105,15 @@ def bytes_of(folder: Path) -> dict[str, tuple[object, int]]:
 
 
 @pytest.mark.slow_cases(
+    *(
+        f"{name}-{private}-{how}"
+        for name, private in ALL
+        for how in ("hard link", "symbolic link")
+        if name.partition(" ")[0] in ("trait", "membership", "divergence", "recommend")
+    ),
+    why="each command is asked about each input itself; links stay for other commands, and are seen in one place",
+)
+@pytest.mark.slow_cases(
     "report --out-DIR/experiment.json-hard link",
     "report --out-DIR/experiment.json-symbolic link",
     "report --out-DIR/table.json-hard link",

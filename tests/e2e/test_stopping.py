@@ -98,7 +98,6 @@ def test_privatize_says_what_lies_there_and_goes_on(room: Path, number: signal.S
     assert [row["id"] for row in rows] == [str(i) for i in range(200)]
 
 
-@pytest.mark.slow  # the test below has another format under a ledger
 def test_a_run_that_was_paid_for_says_so(room: Path) -> None:
     ledger = ["--ledger", "books.db"]
     assert dptext("budget", "open", "acc", "--epsilon", "10", "--unit", "document", *ledger).returncode == 0
@@ -110,7 +109,7 @@ def test_a_run_that_was_paid_for_says_so(room: Path) -> None:
     assert len(json.loads(dptext("budget", "log", "acc", *ledger, "--json").stdout)) == 1
 
 
-@pytest.mark.slow  # the same format under a ledger stays below
+@pytest.mark.slow  # tests/unit/cli/test_unfinished_runs.py has what is said, other formats stay
 def test_a_format_that_cannot_go_on_says_so(room: Path) -> None:
     run = ["privatize", "in.jsonl", "out.parquet", "--spec", "spec.toml", "--batch-size", "5"]
     part = room / ".out.parquet.part"
@@ -121,6 +120,7 @@ def test_a_format_that_cannot_go_on_says_so(room: Path) -> None:
     assert dptext(*run, "--force").returncode == 0
 
 
+@pytest.mark.slow  # tests/unit/runs/test_payment.py begins such a run anew, the test before the last says what is paid
 def test_such_a_format_that_was_paid_for_begins_anew_under_its_charge(room: Path) -> None:
     ledger = ["--ledger", "books.db"]
     assert dptext("budget", "open", "acc", "--epsilon", "10", "--unit", "document", *ledger).returncode == 0

@@ -15,6 +15,7 @@ from dptext.cli import COMMANDS
 from dptext.cli.app import LazyGroup, StrictCommand, app
 from dptext.cli.brought import brought
 from dptext.errors import ConfigError
+from dptext.mechanism import Mechanism
 from dptext.runs.models import save_model
 
 PLACES = [
@@ -43,11 +44,14 @@ def test_no_command_takes_an_option_of_one_value_twice(place: tuple[str, ...], m
             command.parse_args(context, twice)
 
 
+@pytest.fixture(scope="module")
+def fitted() -> Mechanism[str]:
+    return dp.Candidates(epsilon=4.0, ranker="tfidf").fit(public=dp.sample_records(12))
+
+
 @pytest.fixture
-def work(tmp_path: Path) -> Path:
-    public = dp.sample_records(12)
-    spec = dp.Candidates(epsilon=4.0, ranker="tfidf")
-    save_model(spec.fit(public=public), tmp_path / "model")
+def work(fitted: Mechanism[str], tmp_path: Path) -> Path:
+    save_model(fitted, tmp_path / "model")
     (tmp_path / "in.csv").write_text("text,a,b\nso it is,1,2\n", "utf-8")
     return tmp_path
 

@@ -32,6 +32,17 @@ def call(line: str) -> tuple[str, str]:
     return done.stdout, done.stderr
 
 
+@pytest.mark.slow_cases(
+    "10-token-classification",
+    "10-token-meaning",
+    "10-sentence-classification",
+    "10-sentence-authorship",
+    "10-document-meaning",
+    "10-document-authorship",
+    "10-author-meaning",
+    "10-author-classification",
+    why="each task and each unit stays once or more",
+)
 @pytest.mark.slow_cases("2", "5", "1000", why="every task and unit stays at an epsilon of 10")
 @pytest.mark.parametrize("task", ["classification", "meaning", "authorship"])
 @pytest.mark.parametrize("unit", ["token", "sentence", "document", "author"])

@@ -115,6 +115,9 @@ def rig(request: pytest.FixtureRequest, tmp_path: Path, new_ledger) -> Iterator[
     found.ledger.close()
 
 
+@pytest.mark.slow_cases(
+    "sqlite-few", why="a driver that is killed at a part stays; tests/unit/batch/test_datasets.py has workers that die"
+)
 @pytest.mark.slow_cases("postgresql", why="SQLite is killed in the same way; tests/unit/ledger has PostgreSQL")
 @pytest.mark.parametrize(
     ("before", "after"), [(1, 1), pytest.param(25, 25, marks=pytest.mark.slow)], ids=["few", "many"]

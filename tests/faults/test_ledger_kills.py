@@ -73,6 +73,7 @@ def require_books_of(ledger: Ledger, charged: dict[str, int], asked_under: Asked
     assert found.charges == len(log)
 
 
+@pytest.mark.slow_cases("sqlite-charge many", why="a charge to subjects stays, which writes to more tables")
 @pytest.mark.slow_cases("postgresql", why="SQLite is killed in the same way; tests/unit/ledger has PostgreSQL")
 @pytest.mark.parametrize("what", [pytest.param("charge", marks=pytest.mark.slow), "charge subjects", "charge many"])
 def test_death_at_each_step_of_a_charge(location: str, ledger: Ledger, children: Children, what: str) -> None:
@@ -146,6 +147,7 @@ def test_death_at_each_step_of_making_a_ledger(
         assert ledger.verify("account").problems == ()
 
 
+@pytest.mark.slow_cases("sqlite-8", why="a death at each step stays")
 @pytest.mark.slow_cases("postgresql", why="SQLite is killed in the same way; tests/unit/ledger has PostgreSQL")
 @pytest.mark.parametrize("kills", [8, *(pytest.param(kills, marks=pytest.mark.slow) for kills in (100, 500))])
 def test_death_at_random_moments(

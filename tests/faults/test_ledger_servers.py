@@ -87,6 +87,7 @@ def test_a_user_without_rights_on_the_database(postgres: Server, role: tuple[str
         ledger.accounts()
 
 
+@pytest.mark.slow_cases("no right to log in", why="test_a_wrong_url has a user who is refused")
 @pytest.mark.parametrize(
     ("limited", "words"),
     [

@@ -40,6 +40,7 @@ def test_settings_that_are_left_out_are_those_of_then(kind: str) -> None:
     assert cases.defaults(kind)[: len(kept)] == kept  # more may have been added at the end
 
 
+@pytest.mark.slow_cases("erae", "dp_prompt", why="tests/contract calibrates both; the others stay")
 @pytest.mark.parametrize("kind", KEPT)
 def test_calibrations_find_the_same_settings(kind: str) -> None:
     for kept, case in zip(KEPT[kind][0]["calibrated"], KEPT[kind][1:], strict=False):

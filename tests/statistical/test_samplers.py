@@ -103,6 +103,30 @@ def test_bernoulli_exp(numerator: int, denominator: int) -> None:
         assert stats.binomtest(int(hits), N, math.exp(-factor * numerator / denominator)).pvalue < FALSE_ALARM
 
 
+@pytest.mark.parametrize("later", [7_592, 8_191, 8_192, 20_000])
+def test_numbers_of_a_stream_are_those_of_a_buffer_that_was_computed_at_once(later: int) -> None:
+    def drawn(*sizes: int) -> list[int]:
+        source = seeded(5)
+        return [value for size in (*sizes, later, 100) for value in source.uint64(size).tolist()]
+
+    at_once = drawn(600)
+    assert len({*at_once}) == 700 + later
+    for sizes in ((1, 599), (300, 300), (512, 88), (512, 0, 1, 87)):
+        assert drawn(*sizes) == at_once
+    if later >= 8_192:  # more than a buffer, which goes on behind it
+        few = seeded(5)
+        first, many, rest = (few.uint64(size).tolist() for size in (100, later, 500))
+        assert first + rest + many == at_once[:-100]
+
+
+def test_the_short_way_of_one_draws_what_the_long_way_draws() -> None:
+    for seed in range(20):
+        one, other = seeded(seed), seeded(seed)
+        short = discrete._bernoulli_exp_minus_one(97, one)
+        assert (short == discrete.bernoulli_exp(np.ones(97, np.uint64), 1, other)).all()
+        assert one.uint64(1) == other.uint64(1)
+
+
 @pytest.mark.parametrize("exponent", [0.0, 0.3, 1.0, 2.75])
 def test_bernoulli_exp_minus(exponent: float) -> None:
     hits = discrete.bernoulli_exp_minus(exponent, N, seeded(8)).sum()

@@ -161,6 +161,7 @@ def test_a_writer_that_reads_private_texts_is_refuted(fault: Any) -> None:
     assert attacked.bound(by_corpus(attacked, fault, from_pool), 200) > attacked.stated
 
 
+@pytest.mark.slow  # it follows from the noisy numbers: test_public_texts_that_leave_tell_no_more_than_epsilon
 @pytest.mark.usefixtures("tiny_model")
 def test_what_a_model_writes_tells_no_more_than_epsilon() -> None:
     attacked = Attacked("document", "add_or_remove_one", **WORDS_ALONE)

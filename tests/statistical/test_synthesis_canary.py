@@ -60,6 +60,13 @@ def told_apart(unit: str, noise: Noise, signed: bool) -> tuple[float, float]:
     return mu, math.sqrt(2 / RUNS + mu**2 / (4 * RUNS))
 
 
+@pytest.mark.slow_cases(
+    "document-add_or_remove_one-True-0.0306",
+    "author-add_or_remove_one-False-0.0306",
+    "document-replace_one-False-0.0306",
+    "author-replace_one-True-0.0306",
+    why="each unit, each relation, signs and both rhos stay",
+)
 @pytest.mark.parametrize(
     ("unit", "relation", "signed", "rho"), [*((*case, RHOS[0]) for case in CASES), (*CASES[1], RHOS[1])]
 )

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ipaddress
 import logging
 import os
+import ssl
 import threading
 import weakref
 from collections.abc import Mapping, Sequence
@@ -105,10 +106,14 @@ class Server:
         self.sent = 0  # requests for completions, each retry being one more
         self._lock = threading.Lock()
         self.address, self._newer = address, False  # whether the server takes the newer names of settings alone
+        # Nothing is encrypted to http:// on this machine. Where nobody is trusted, no certificates are read, for 0.1 s.
+        plain = address.is_here and address.base.startswith("http:")
+        trusted = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if plain else True
         # A redirect could lead to another host, and a proxy would read what goes to this machine.
         http = openai.DefaultHttpxClient(
-            follow_redirects=False, trust_env=not address.is_here, event_hooks={"request": [self._count]}
-        )
+            follow_redirects=False, trust_env=not address.is_here, verify=trusted,
+            event_hooks={"request": [self._count]},
+        )  # fmt: skip
         self._client: OpenAI = openai.OpenAI(
             base_url=address.base, api_key=key or "none", timeout=seconds, max_retries=retries, http_client=http
         )

@@ -12,7 +12,7 @@ from dptext.errors import ConfigError
 from dptext.estimates import Estimate, bonferroni
 from dptext.sampling.discrete import uniform_below
 from dptext.sampling.randomness import Randomness, seeded
-from dptext.types import Floats
+from dptext.types import Floats, Integers
 
 T = TypeVar("T", bound=np.generic)
 
@@ -48,6 +48,40 @@ def bootstrap_mean(values: Floats, *, seed: int, bounds: Bounds, confidence: flo
     """The mean of values `(n,)` within `bounds`, with an interval of `bootstrap`, for experiments."""
     found = _bootstrap(values, lambda many: many.mean(axis=1), seeded(seed), 1000, confidence)
     return allowing_unseen(found, len(values), bounds)
+
+
+def bootstrap_f1(
+    true: Integers, given: Integers, n_labels: int, *, source: Randomness, confidence: float = 0.95
+) -> Estimate:
+    """`mean_f1` of the codes of `(n,)` texts, with the interval that `bootstrap` gives it over the texts."""
+    pairs = np.stack([true, given], axis=1)
+    found = _bootstrap(pairs, lambda many: mean_f1(many[:, :, 0], many[:, :, 1], n_labels), source, 1000, confidence)
+    return allowing_unseen(found, len(pairs), (0.0, 1.0))
+
+
+def mean_f1(true: Integers, given: Integers, n_labels: int) -> Floats:
+    """The mean F1 of each sample, `(samples,)`, over the labels that occur in its `true` or `given`.
+
+    Args:
+        true: codes of labels, `(samples, n)`.
+        given: what they were taken for; the code `n_labels` is no label.
+        n_labels: the number of labels.
+    """
+    shape = len(true), n_labels + 1  # all samples are counted together, each in places of its own
+    first = np.arange(shape[0])[:, None] * shape[1]
+
+    def counted(codes: Integers) -> Integers:
+        return np.bincount(codes, minlength=shape[0] * shape[1]).reshape(shape)[:, :n_labels]
+
+    right = counted((first + true)[true == given])
+    seen = counted((first + true).ravel()) + counted((first + given).ravel())
+    absent = seen == 0
+    f1 = np.take_along_axis(2 * right / np.maximum(seen, 1), np.argsort(absent, axis=1, kind="stable"), axis=1)
+    occurring, means = n_labels - absent.sum(axis=1), np.empty(len(true))
+    for number in np.unique(occurring):  # few of them: what occurs stands in the first places
+        rows = occurring == number
+        means[rows] = f1[rows][:, :number].mean(axis=1)
+    return means
 
 
 def allowing_unseen(found: Estimate, n: int, bounds: Bounds) -> Estimate:

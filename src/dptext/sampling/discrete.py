@@ -24,13 +24,14 @@ def uniform_below(bound: int, size: int, source: Randomness) -> UInt64s:
     if bound & (bound - 1) == 0:
         return draws & np.uint64(bound - 1)
     limit, divisor = np.uint64((1 << 64) // bound * bound), np.uint64(bound)
-    refused = np.flatnonzero(draws >= limit)
-    if refused.size:
+    over = draws >= limit
+    if over.any():
+        refused = over.nonzero()[0]
         draws = draws.copy()  # the array may be a view of the stream's buffer
-    while refused.size:
-        again = source.uint64(refused.size)
-        draws[refused] = again
-        refused = refused[again >= limit]
+        while refused.size:
+            again = source.uint64(refused.size)
+            draws[refused] = again
+            refused = refused[again >= limit]
     return draws - draws // divisor * divisor
 
 
@@ -120,8 +121,22 @@ def _successes_of_exp_minus_one(size: int, source: Randomness) -> UInt64s:
     result = np.zeros(size, np.uint64)
     pending = np.arange(size)
     while pending.size:
-        pending = pending[bernoulli_exp(np.ones(pending.size, np.uint64), 1, source)]
+        pending = pending[_bernoulli_exp_minus_one(pending.size, source)]
         result[pending] += np.uint64(1)
+    return result
+
+
+def _bernoulli_exp_minus_one(size: int, source: Randomness) -> Booleans:
+    """`bernoulli_exp` for numerators of 1 and the denominator 1, with the same draws."""
+    result = np.zeros(size, bool)
+    source.uint64(size)  # the first of the draws, of one number below 1, always goes on
+    pending, k = np.arange(size), 2
+    while pending.size:
+        goes_on = uniform_below(k, pending.size, source) == 0
+        if k % 2:
+            result[pending[~goes_on]] = True
+        pending = pending[goes_on]
+        k += 1
     return result
 
 

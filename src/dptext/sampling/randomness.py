@@ -22,6 +22,7 @@ from dptext.errors import ConfigError
 from dptext.types import UInt64s
 
 _BUFFER_BYTES = 1 << 16
+_FIRST_BYTES = 1 << 12  # of a stream's first buffer are computed first: the stream of one record seldom needs more
 _REKEY_BYTES = 1 << 36  # far below the 2^38 bytes after which ChaCha20's 32-bit block counter repeats
 
 T = TypeVar("T", bound=np.generic)
@@ -47,6 +48,7 @@ class Randomness:
     """A stream of uniform unsigned 64-bit integers. `secure()` and `seeded(int)` make streams."""
 
     __slots__ = (
+        "_ahead",
         "_buffer",
         "_encryptor",
         "_epoch",
@@ -95,6 +97,7 @@ class Randomness:
         self._encryptor = Cipher(algorithms.ChaCha20(key, b"\0\0\0\0" + nonce), mode=None).encryptor()
         self._buffer: UInt64s = np.empty(0, np.uint64)
         self._left = 0
+        self._ahead = 0  # bytes of the buffer that are not computed yet, which come before all others of the stream
         self._used = 0
 
     def _renew(self) -> None:
@@ -106,24 +109,38 @@ class Randomness:
                     self._rekey()
                 self._process = _process()
 
-    def _keystream(self, n_bytes: int) -> UInt64s:
+    def _use(self, n_bytes: int) -> None:
         self._used += n_bytes
         if self._used > _REKEY_BYTES:
             self._rekey()
             self._used = n_bytes
+
+    def _keystream(self, n_bytes: int) -> UInt64s:
         return np.frombuffer(self._encryptor.update(bytes(n_bytes)), "<u8")
+
+    def _append(self, n_bytes: int) -> None:
+        """Compute more of what is ahead in the buffer."""
+        rest = self._buffer[len(self._buffer) - self._left :]
+        self._buffer = np.concatenate([rest, self._keystream(n_bytes)])
+        self._left = len(self._buffer)
+        self._ahead -= n_bytes
 
     def uint64(self, size: int) -> UInt64s:
         """`size` independent uniform integers in [0, 2^64)."""
         if self._process != _process():
             self._renew()
         with self._lock:
+            if self._ahead and self._left < size:
+                self._append(self._ahead)
             if 8 * size >= _BUFFER_BYTES:
+                self._use(8 * size)
                 return self._keystream(8 * size)
             if self._left < size:
+                first = not self._used and 8 * size <= _FIRST_BYTES
                 rest = self._buffer[len(self._buffer) - self._left :]
-                self._buffer = np.concatenate([rest, self._keystream(_BUFFER_BYTES)])
-                self._left = len(self._buffer)
+                self._use(_BUFFER_BYTES)
+                self._buffer, self._left, self._ahead = rest, len(rest), _BUFFER_BYTES
+                self._append(_FIRST_BYTES if first else _BUFFER_BYTES)
             start = len(self._buffer) - self._left
             self._left -= size
             return self._buffer[start : start + size]

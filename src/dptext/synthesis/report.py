@@ -5,6 +5,7 @@ The page needs no network and no JavaScript.
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 from collections.abc import Sequence
@@ -188,6 +189,17 @@ def _spread(of_number: float, of_units: float, units: Floats, rates: Floats, tex
     return np.asarray(np.sqrt(of_number**2 + (rates * of_units) ** 2 + sampled))
 
 
+@functools.lru_cache(maxsize=4)  # a report is read several times as it is written: each would take 1 ms and more
+def _estimated(
+    counts: tuple[tuple[float, ...], ...], margin: float, counted: tuple[tuple[float, ...], float] | None
+) -> Estimates:
+    own = None if counted is None else Known(np.array(counted[0]), counted[1] / NORMAL)
+    found = Estimates.of(Known(np.array(counts), margin / NORMAL), own)
+    for part in (found.cells, found.by_label, found.by_topic, found.whole):
+        part.numbers.flags.writeable = part.unbiased.numbers.flags.writeable = False  # all readers share them
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class Topics:
     """Noisy numbers of units. Rows are labels (one row without any), columns topics (one column without any).
@@ -261,7 +273,7 @@ class Topics:
     @property
     def estimates(self) -> Estimates:
         """Consistent estimates from all numbers: none is negative, and parts add up to their wholes."""
-        return Estimates.of(Known(np.array(self.counts), self.margin / NORMAL), self._counted)
+        return _estimated(self.counts, self.margin, self.counted)
 
     @property
     def by_length(self) -> Estimated | None:

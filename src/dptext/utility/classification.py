@@ -15,7 +15,7 @@ from dptext.embeddings.embedder import Embedder
 from dptext.embeddings.tfidf import fit_quietly, has_word, load_sklearn, words_tfidf
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate, clopper_pearson
-from dptext.sampling.bootstrap import bootstrap
+from dptext.sampling.bootstrap import bootstrap_f1, mean_f1
 from dptext.sampling.randomness import seeded
 from dptext.text.reading import as_records
 from dptext.text.records import Record
@@ -137,23 +137,15 @@ def evaluate(classifier: Classifier, test: Texts, *, seed: int = 0) -> Accuracy:
         columns = np.array([position[name] for name in classifier.labels], np.int64)
         given = columns[np.argmax(classifier.probabilities(list(texts)), axis=1)]
 
-    def f1(rows: Integers) -> float:
-        return macro_f1(rows[:, 0], rows[:, 1], len(names))
-
     unlearned = sum(label not in classifier.labels for label in truth)
     right = clopper_pearson(int((true == given).sum()), len(true), confidence=_CONFIDENCE)
-    pairs = np.stack([true, given], axis=1)
-    f1_interval = bootstrap(pairs, f1, source=seeded(seed), bounds=(0.0, 1.0), confidence=_CONFIDENCE)
+    f1_interval = bootstrap_f1(true, given, len(names), source=seeded(seed), confidence=_CONFIDENCE)
     return Accuracy(right, f1_interval, len(true), unlearned)
 
 
 def macro_f1(true: Integers, given: Integers, n_labels: int) -> float:
     """The mean F1 over the labels that occur in `true` or `given`, `(n,)` each. The code `n_labels` is no label."""
-    size = n_labels + 1
-    counts = np.bincount(true * size + given, minlength=size * size).reshape(size, size)
-    right = np.diag(counts)[:n_labels]
-    seen = (counts.sum(axis=0) + counts.sum(axis=1))[:n_labels]
-    return float(np.mean(2 * right[seen > 0] / seen[seen > 0]))
+    return float(mean_f1(true[None], given[None], n_labels)[0])
 
 
 _SPREAD = 0.03  # likenesses are divided by this to become scores

@@ -13,10 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy.stats import binom
-from sklearn.metrics import f1_score
 
 from dptext.audits.bounds import epsilon_from_attribution, mean_chance, reconstruction_bound
-from dptext.audits.inference import findings
 from dptext.audits.inference.authorship import (
     AuthorSplit,
     attribute,
@@ -239,12 +237,6 @@ def test_training_texts_that_are_attacked_are_named() -> None:
 
 
 # --- counting ---------------------------------------------------------------------------------------------------------
-
-
-def test_macro_f1_is_that_of_sklearn() -> None:
-    rng = np.random.default_rng(0)
-    true, given = rng.integers(0, 7, 200), rng.integers(0, 5, 200)
-    assert findings._macro_f1(true, given, 9) == pytest.approx(f1_score(true, given, average="macro"))
 
 
 def test_equal_scores_are_no_hits_in_the_order_of_the_authors() -> None:

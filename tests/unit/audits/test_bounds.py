@@ -4,6 +4,7 @@ on mechanisms of known epsilon, planted faults."""
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable
 from itertools import combinations
 
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.optimize import linprog
 from scipy.stats import binom
+from sklearn.metrics import f1_score
 
 from dptext.audits.bounds import (
     EpsilonLowerBound,
@@ -25,10 +27,10 @@ from dptext.audits.bounds import (
 )
 from dptext.errors import ConfigError
 from dptext.estimates import clopper_pearson
-from dptext.sampling.bootstrap import bootstrap, bootstrap_mean
+from dptext.sampling.bootstrap import bootstrap, bootstrap_f1, bootstrap_mean
 from dptext.sampling.discrete import uniform_below
 from dptext.sampling.randomness import seeded
-from dptext.types import Floats
+from dptext.types import Floats, Integers
 from examples import few_examples
 
 TOLERANCE = 1e-9  # quantiles of neighbouring arguments may differ by their own rounding
@@ -519,6 +521,23 @@ class TestBootstrap:
         assert bootstrap_mean(values, seed=0, bounds=(0.0, 1.0)) == bootstrap_mean(values, seed=0, bounds=(-9.0, 9.0))
         few = [bootstrap_mean(values[:29], seed=0, bounds=bounds) for bounds in ((0.0, 1.0), (-9.0, 9.0))]
         assert few[1].low < few[0].low < few[0].high < few[1].high
+
+    @pytest.mark.parametrize(("texts", "labels"), [(1, 1), (7, 3), (40, 30), (200, 5)])
+    def test_f1_of_all_samples_at_once_is_that_of_one_at_a_time(self, texts: int, labels: int) -> None:
+        rng = np.random.default_rng(9)
+        true, given = rng.integers(0, labels, texts), rng.integers(0, labels + 1, texts)
+
+        def one(pairs: Integers) -> float:  # without the code of no label
+            told, seen = Counter(pairs[:, 0].tolist() + pairs[:, 1].tolist()), Counter[int]()
+            seen.update(a for a, b in pairs.tolist() if a == b)
+            f1 = [2 * seen[label] / told[label] for label in range(labels) if told[label]]
+            return math.fsum(f1) / len(f1)
+
+        found, pairs = bootstrap_f1(true, given, labels, source=seeded(3)), np.stack([true, given], axis=1)
+        plain = bootstrap(pairs, one, source=seeded(3), bounds=(0.0, 1.0))
+        assert [found.value, found.low, found.high] == pytest.approx([plain.value, plain.low, plain.high], rel=1e-12)
+        named = np.unique(pairs[pairs < labels])
+        assert found.value == pytest.approx(f1_score(true, given, labels=named, average="macro", zero_division=0))
 
     def test_refuses_what_has_no_answer_without_showing_values(self) -> None:
         for empty in (np.empty(0), np.empty((0, 2)), np.array(1.0)):

@@ -347,6 +347,7 @@ class TestWhitebox:
         assert not report.refutes(claim)
         assert report.control.value > 1e-5
 
+    @pytest.mark.slow  # tests/unit/cli/test_demo.py reads the same losses of the same noise
     def test_pure_losses_are_exact(self) -> None:
         noise = GridLaplace(2.0, 1, 1.0)
         report = audits.whitebox(noise, trials=1000, randomness=seeded(0))

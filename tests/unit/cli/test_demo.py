@@ -1,22 +1,33 @@
 """`dptext demo` on few texts: what it prints is computed, and the false claim falls by a number."""
 
 import json
+from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
 from dptext.cli import demo
 from dptext.cli.answers import interval
 from dptext.cli.demo import EPSILON, DemoFindings, DemoSizes, lines, texts, tried
+from dptext.embeddings.encoders import load_encoder
 from dptext.estimates import Estimate
+from dptext.runs.synthesizing import synthesize
 from dptext.text.samples import SAMPLE_LABELS
 
 SMALL = DemoSizes(private=240, public=240, test=80, trials=2000)
 
 
-@pytest.fixture(scope="module")
-def found() -> DemoFindings:
-    return demo.run(SMALL)
+@pytest.fixture(
+    scope="module",
+    params=["glove", pytest.param("sentences", marks=pytest.mark.slow)],  # the demo goes the same way with either
+)
+def found(request: pytest.FixtureRequest) -> Iterator[DemoFindings]:
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "glove":  # its vectors are there in a moment
+            patch.setattr(demo, "load_encoder", partial(load_encoder, "glove"))
+            patch.setattr(demo, "synthesize", partial(synthesize, encoder="glove"))
+        yield demo.run(SMALL)
 
 
 @pytest.mark.parametrize(("scaled_for", "refuted"), [(2 * EPSILON, True), (EPSILON, False), (EPSILON / 2, False)])

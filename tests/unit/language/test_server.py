@@ -63,7 +63,7 @@ def test_a_completion_and_an_answer(fake: FakeServer) -> None:
 @pytest.mark.parametrize("fault", ["429", "500", "503", "cut", "json", "html", "type", "slow"])
 def test_a_fault_that_passes_is_tried_again(fault: str, fake: FakeServer) -> None:
     fake.faults.append(fault)
-    server = client(fake, seconds=1.0 if fault == "slow" else 30.0)
+    server = client(fake, seconds=0.6 if fault == "slow" else 30.0)
     assert server.completed(PROMPT, tokens=7, temperature=0.5).text.startswith(" a ")
     assert len(fake.asked) == 2
 
@@ -90,7 +90,7 @@ def test_a_fault_that_stays_is_told_without_texts_and_keys(
     fault: str, error: type[Exception], said: str, fake: FakeServer, logged: io.StringIO
 ) -> None:
     fake.faults.extend([fault] * 40)
-    server = client(fake, seconds=1.0 if fault == "slow" else 30.0, retries=1)
+    server = client(fake, seconds=0.6 if fault == "slow" else 30.0, retries=1)
     with pytest.raises(error) as caught:
         server.completed(PROMPT, tokens=7, temperature=0.5)
     assert said in str(caught.value)

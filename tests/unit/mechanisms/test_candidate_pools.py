@@ -143,6 +143,7 @@ def test_clipped_latents_rank(autoencoder, tmp_path: Path):
     assert check_mechanism(mechanism, sample_records(5, seed=1), checks=QUICK) == tuple(QUICK)
 
 
+@pytest.mark.slow_cases("distilled", why="test_distilled_words.py asks this of each row; another encoder stays")
 @pytest.mark.parametrize("encoder", ["lstm", "distilled", pytest.param("sentence", marks=pytest.mark.slow)])
 def test_a_text_is_ranked_alike_at_every_place_and_in_any_company(encoder: str, tmp_path: Path):
     """Bit for bit, of every auto-encoder that may lie in the folder: the certificate assumes nothing of it."""

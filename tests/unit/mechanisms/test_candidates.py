@@ -104,6 +104,7 @@ def test_contract(spec):
     assert check_mechanism(mechanism, sample_records(10, seed=1), checks=QUICK) == tuple(QUICK)
 
 
+@pytest.mark.slow  # tests/contract has every other ranker; its own rows stay in test_distilled_words.py
 def test_contract_of_a_distilled_encoder(encoder, few_common):
     spec = Candidates(epsilon=2.0, labels=LABELS, ranker="distilled", candidates=40, label_weight=1.0)
     mechanism = spec.fit(public=PUBLIC, seed=0)
@@ -607,6 +608,12 @@ def test_label_and_text_together_are_as_enumerated(selection, weight):
         assert len(found) == 4 * 9
 
 
+@pytest.mark.slow_cases(
+    "envelope-0.7-0.001",
+    "envelope-0.7-0.999",
+    "envelope-3.0-0.4",
+    why="the other selections have them, and the envelope two others",
+)
 @pytest.mark.parametrize(
     ("weight", "share"),
     [

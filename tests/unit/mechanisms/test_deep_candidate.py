@@ -232,6 +232,7 @@ def small_sums(utility: str) -> Small:
     return LikenessScores(space, points, 0.25, 0.75, evidence, classes), counted, dim
 
 
+@pytest.mark.slow_cases("whitened", why="class evidence stays")
 @pytest.mark.parametrize("utility", TRIED)
 def test_the_distribution_is_the_enumerated_one(utility: str) -> None:
     check_enumerated(spec(utility), lambda: small_sums(utility), unit=1.0)

@@ -73,6 +73,7 @@ def fitted(epsilon: float = 2.0, **changes) -> TruncationMechanism:
 # ------------------------------------------------------------------------------------------------ contract
 
 
+@pytest.mark.slow  # tests/contract/test_mechanisms.py has these checks with another encoder
 def test_contract_of_the_hashed_encoder():
     names = [name for name in CHECKS if name not in ("distribution", "guarantee")]
     mechanism = fitted()

@@ -97,6 +97,7 @@ def test_zcdp_conversion() -> None:
     assert epsilon([ZcdpEvent(2)], 1e-5) > epsilon([GaussianEvent(0.5)], 1e-5)
 
 
+@pytest.mark.slow  # test_a_gaussian_beside_a_sampled_one_keeps_its_relation stays
 def test_dp_sgd_under_two_relations() -> None:
     event = SampledGaussianEvent(1.0, 0.01, 1000)
     assert epsilon([event], 1e-5, relation=Relation.ADD_OR_REMOVE_ONE) == pytest.approx(1.83, abs=0.005)

@@ -138,6 +138,7 @@ def test_what_dptext_wrote_is_verified(release: Path, capsys: pytest.CaptureFixt
     assert "Verified" in capsys.readouterr().out
 
 
+@pytest.mark.slow_cases("deep objects", why="deep lists stay")
 @pytest.mark.slow_cases("unknown", why="the certificates of authors and of a paid run stay")
 @pytest.mark.slow_cases(
     *(f"authors-{value}" for i, value in enumerate(ODD) if i % 2),

@@ -124,6 +124,7 @@ def test_privunit_averages_to_one_over_the_sphere(dim: int, epsilon: float) -> N
 # ------------------------------------------------------------------------- never above epsilon
 
 
+@pytest.mark.slow_cases("5.0-2", "50.0-2", "0.5-1", why="each epsilon and each dimension stays")
 @pytest.mark.slow_cases("50.0-64", why="an epsilon of 5 stays, and fewer dimensions")
 @pytest.mark.slow_cases("0.5-64", "5.0-64", why="64 dimensions stay at epsilon 50")
 @pytest.mark.parametrize("dim", [1, 2, 64, pytest.param(256, marks=pytest.mark.slow)])

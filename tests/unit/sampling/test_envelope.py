@@ -109,6 +109,9 @@ def within(rows: Sequence[Sequence[int]], epsilon: float) -> bool:
 # ------------------------------------------------------------------------------------------ whole numbers
 
 
+@pytest.mark.slow_cases(
+    "200-0.01", "200-5.0", "200-10.0", "200-30.0", "200-44.0", "200-100.0", why="fewer options stay at each epsilon"
+)
 @pytest.mark.parametrize("epsilon", EPSILONS)
 @pytest.mark.parametrize("size", [1, 2, 7, 200])
 def test_weights_lie_between_least_and_most_and_add_up(epsilon, size):
@@ -415,6 +418,7 @@ def test_the_best_envelope_is_a_choice_of_all_channels():
         assert expected_utility(envelope, -u, u, epsilon=epsilon).mean() < expected.mean()
 
 
+@pytest.mark.slow  # test_the_best_envelope_against_the_best_of_all_channels stays
 def test_a_larger_epsilon_gains_more():
     epsilons = (0.2, 1.0, 2.0, 5.0, 30.0)
     for u in itertools.islice(instances(np.random.default_rng(4)), 3):

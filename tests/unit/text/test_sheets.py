@@ -139,7 +139,9 @@ def test_a_sheet_is_read_by_its_name(tmp_path: Path, state: str) -> None:
     (tmp_path / "many" / "a.xlsx").write_bytes(path.read_bytes())
     (tmp_path / "dptext.toml").write_text('sheet = "Sheet"\n')
     for source, out, named in (("a.xlsx", "b.csv", ()), ("many", "out", ("--output-format", "csv"))):
-        for options in (("--sheet", "Sheet"), ()):
+        # a hidden sheet is quick: one way each; the other states have both
+        both = (("--sheet", "Sheet"), ())
+        for options in both if state != "hidden" else both[:1] if source == "many" else both[1:]:
             done = dptext("privatize", source, out, *kept_words.OPTIONS, *named, *options, "--force", cwd=tmp_path)
             assert done.returncode == 0, done.stderr
         found = tmp_path / out

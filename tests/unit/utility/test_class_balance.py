@@ -187,6 +187,7 @@ def test_pairs_stay_together_in_the_bootstrap():
     assert kept.value == kept.low == 0 < kept.high < 0.02  # 400 alike show that under 1% differ
 
 
+@pytest.mark.slow  # tests/unit/audits/test_membership.py compares the interval with a plain bootstrap
 def test_the_interval_covers_the_mean_error():
     truth = private_labels(400)
     found = [balance_error(truth, respond(truth, 1.0, seed), LABELS, epsilon=1.0, seed=seed) for seed in range(12)]

@@ -173,7 +173,8 @@ def test_kills_in_the_middle_of_releases(gateway: Killed, kills: int) -> None:
         assert gateway.between >= kills / 10, gateway.between  # it was killed between a charge and its settlement
 
 
-@pytest.mark.parametrize("kills", [1, pytest.param(50, marks=pytest.mark.slow)])
+@pytest.mark.slow  # a kill of the gateway stays, its answers without a ledger, and a restart of the database
+@pytest.mark.parametrize("kills", [1, 50])
 def test_kills_of_the_database_in_the_middle_of_releases(tmp_path: Path, kills: int) -> None:
     """The gateway answers 503 meanwhile, and goes on by itself, without a second charge or draw."""
     require()

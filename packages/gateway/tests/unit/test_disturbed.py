@@ -303,7 +303,7 @@ def test_kills_end_no_job_that_is_paid_for(fresh: Served, monkeypatch: pytest.Mo
     assert charge.release
 
 
-@pytest.mark.slow_cases("file-False", "synthesis-True", why="a model that was replaced and one that is gone stay")
+@pytest.mark.slow_cases("synthesis", why="a file waits for a model that was replaced, and for one that is gone")
 @pytest.mark.parametrize("replaced", [False, True])
 @pytest.mark.parametrize("job", [{}, SYNTHESIS], ids=["file", "synthesis"])
 def test_a_job_that_is_paid_for_waits_for_its_model(

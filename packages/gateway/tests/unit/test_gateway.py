@@ -684,6 +684,20 @@ def test_a_sweep_leaves_what_may_become_a_job(fresh: Served) -> None:
     assert {path.name for path in spool.glob("*-*")} == {"upload-going-on", "job-new"}
 
 
+def test_a_ledger_that_fails_for_a_while_is_told_and_costs_nothing(
+    fresh: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(*given: object, **more: object) -> None:
+        raise LedgerError("The database went away.")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Ledger, "charge", away)
+        answer = fresh.privatize(FEW)
+    assert (answer.status_code, answer.json()["type"]) == (503, "urn:dptext:ledger")
+    assert fresh.privatize(FEW).status_code == 200
+    assert len(fresh.charges()) == 1
+
+
 def test_a_job_that_waits_for_its_database_is_not_called_unpaid(fresh: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     def away(*given: object, payment: Payment, **more: object) -> None:
         payment.ledger.charge("reviews", request, key=payment.key)

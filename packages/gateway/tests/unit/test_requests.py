@@ -54,6 +54,9 @@ def zipped(data: bytes) -> bytes:
 
 
 @pytest.mark.slow_cases(
+    "zip-jsonl", "bzip2-jsonl", "xz-jsonl", why="tests/e2e/test_values_as_they_are.py has each kind for CSV"
+)
+@pytest.mark.slow_cases(
     *(f"{pack}-{table}" for pack in ("zip", "bzip2", "xz") for table in ("csv", "parquet")),
     why="all stay for jsonl, and gzip for all",
 )
@@ -133,6 +136,7 @@ def numbers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         yield found
 
 
+@pytest.mark.slow_cases('3.0-"True"-true', "3.0-7-7", "3.0-true-true", "3-7.0-7", why="each id and each label stays")
 @pytest.mark.slow_cases('"3"', why="ids that are numbers stay")
 @pytest.mark.parametrize(("label", "meant"), [("7", "7"), ("7.0", "7"), ("true", "true"), ('"True"', "true")])
 @pytest.mark.parametrize("name", ["3", "3.0", '"3"'])

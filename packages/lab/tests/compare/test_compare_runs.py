@@ -147,6 +147,7 @@ def test_what_fails_or_dies_is_recorded_and_the_rest_goes_on(texts: Path, vector
         run_experiment(changed, ExperimentFolder(texts.parent), Options(), command="")
 
 
+@pytest.mark.slow  # test_a_cell_that_was_edited_is_made_again goes on; tests/faults/test_batch_kills.py has workers
 @pytest.mark.usefixtures("faults")
 def test_a_killed_run_takes_its_workers_with_it_and_goes_on(
     texts: Path, vectors: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -266,6 +267,8 @@ def test_a_cell_that_was_edited_is_made_again(texts: Path, vectors: Path, tmp_pa
     for rows in (None, {}, [None], [{}], [{key: value for key, value in row.items() if key != "basis"}]):
         cell.write_text(json.dumps({**whole, "rows": rows}), "utf-8")
         assert read_cell(out, cell.stem) is None, rows
+    with ExperimentFolder(out).held(), pytest.raises(ConfigError, match="no other run"):
+        run_experiment(data, ExperimentFolder(out), Options(workers=1), command="")
     again = run_experiment(data, ExperimentFolder(out), Options(workers=1), command="")
     assert (again.run_now, again.done, again.failed) == (1, 4, 0)
     assert {row["signature"] for row in json.loads(table)} == {

@@ -182,6 +182,7 @@ def test_refits_are_settings_of_a_spec_that_can_take_a_training_over() -> None:
             assert not late or isinstance(spec, Refits)
 
 
+@pytest.mark.slow  # it tries the tests above
 def test_a_key_without_the_trial_is_noticed(made: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """The seed of a fit follows from the trial."""
     pytest.importorskip("torch")

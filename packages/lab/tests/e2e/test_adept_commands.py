@@ -227,6 +227,7 @@ def test_no_canary_leaves(files: Files) -> None:
             assert CANARY.encode() not in path.read_bytes(), path
 
 
+@pytest.mark.slow_cases("out.csv.gz", why="what is not packed stays")
 @pytest.mark.parametrize("name", ["out.csv", "out.csv.gz"])
 def test_labels_come_back_from_csv(files: Files, tmp_path: Path, name: str) -> None:
     target = tmp_path / name

@@ -11,7 +11,7 @@ from dptext.audits.report import InferenceReport, InferenceRow, Report, exactly
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate, clopper_pearson
 from dptext.privacy.guarantee import Relation, Unit
-from dptext.sampling.bootstrap import bootstrap
+from dptext.sampling.bootstrap import bootstrap_f1
 from dptext.sampling.randomness import seeded
 from dptext.types import Floats, Integers, Json
 
@@ -117,14 +117,10 @@ class AuthorJudge:
         true = self.true[self.units[:, 0]]
         true = self.permuted(true) if control else true
         ranked = self._ranked(scores[self.units].sum(axis=1))
-        hits, pairs = ranked == true[:, None], np.stack([true, ranked[:, 0]], axis=1)
+        hits = ranked == true[:, None]
         counts = (int(hits[:, :most].sum()) for most in (1, TOP_GUESSES))
         one, five = (clopper_pearson(count, len(true), confidence=self.confidence) for count in counts)
-
-        def f1(rows: Integers) -> float:
-            return _macro_f1(rows[:, 0], rows[:, 1], self.authors)
-
-        macro = bootstrap(pairs, f1, source=seeded(self.seed), bounds=(0.0, 1.0), confidence=self.confidence)
+        macro = bootstrap_f1(true, ranked[:, 0], self.authors, source=seeded(self.seed), confidence=self.confidence)
         return AttributionRow(name, one, five, macro, similarity, len(true))
 
     def chance(self, name: str, similarity: Estimate) -> AttributionRow:
@@ -162,10 +158,3 @@ class AuthorJudge:
             relation=Relation.REPLACE_ONE,
             signature=signature,
         )
-
-
-def _macro_f1(true: Integers, given: Integers, authors: int) -> float:
-    """Mean of 2 TP / (2 TP + FP + FN) over the authors that occur in `true` or `given`, `(n,)` each."""
-    right = np.bincount(true[true == given], minlength=authors)
-    seen = np.bincount(true, minlength=authors) + np.bincount(given, minlength=authors)
-    return float(np.mean(2 * right[seen > 0] / seen[seen > 0]))
