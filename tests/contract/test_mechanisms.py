@@ -55,7 +55,6 @@ def waits(kind: str, i: int, check: str = "guarantee") -> bool:
 @pytest.mark.slow_cases(
     "dp_prompt-1-batches",
     "dp_prompt-1-verbatim",
-    "dp_prompt-1-event",
     why="the other choice stays, and its numbers in tests/unit/sampling/test_hub.py",
 )
 @pytest.mark.slow_cases(

@@ -138,6 +138,7 @@ def test_the_projection_is_the_nearest_point():
     np.testing.assert_allclose(simplex_projection(np.array([-5.0, 3.0])), [0, 1])
 
 
+@pytest.mark.slow  # the matrix is measured and inverted exactly in the tests of small numbers
 def test_any_confusion_is_debiased_by_a_measured_matrix():
     matrix = np.array([[0.7, 0.1, 0.1, 0.1], [0.3, 0.5, 0.1, 0.1], [0, 0.4, 0.6, 0], [0.2, 0.2, 0.2, 0.4]])
     rng = np.random.default_rng(1)
@@ -187,7 +188,7 @@ def test_pairs_stay_together_in_the_bootstrap():
     assert kept.value == kept.low == 0 < kept.high < 0.02  # 400 alike show that under 1% differ
 
 
-@pytest.mark.slow  # tests/unit/audits/test_membership.py compares the interval with a plain bootstrap
+@pytest.mark.slow  # tests/unit/audits/test_bounds.py has the coverage of the bootstrap
 def test_the_interval_covers_the_mean_error():
     truth = private_labels(400)
     found = [balance_error(truth, respond(truth, 1.0, seed), LABELS, epsilon=1.0, seed=seed) for seed in range(12)]

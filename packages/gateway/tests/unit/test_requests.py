@@ -54,9 +54,6 @@ def zipped(data: bytes) -> bytes:
 
 
 @pytest.mark.slow_cases(
-    "zip-jsonl", "bzip2-jsonl", "xz-jsonl", why="tests/e2e/test_values_as_they_are.py has each kind for CSV"
-)
-@pytest.mark.slow_cases(
     *(f"{pack}-{table}" for pack in ("zip", "bzip2", "xz") for table in ("csv", "parquet")),
     why="all stay for jsonl, and gzip for all",
 )
