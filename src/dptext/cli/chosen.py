@@ -14,10 +14,8 @@ from dptext.embeddings import encoders
 from dptext.errors import ConfigError
 from dptext.mechanism import FitProgress, Learns, Mechanism, Promise, Spec, Traits, setting_fields, settings
 from dptext.registry import MECHANISMS
-from dptext.runs.known_languages import in_other_language
 from dptext.runs.models import fitted, load_model, model_spec
 from dptext.runs.specs import parse_setting, read_toml, spec_from_settings
-from dptext.synthesis.spec import CorpusSpec
 from dptext.text.labels import relabelled
 from dptext.text.records import Record
 from dptext.types import Floats, Json
@@ -188,6 +186,9 @@ def fitted_on(
 
 def say_if_in_other_language(spec: Promise, public: Sequence[Record]) -> None:
     """Warn of public texts in a language that the encoder, word vectors or model of the settings does not know."""
+    # Few commands learn from public texts: the others need none of this.
+    from dptext.runs.known_languages import in_other_language
+    from dptext.synthesis.spec import CorpusSpec
 
     def typed(name: str, value: str) -> str:
         option = name == "encoder" and isinstance(spec, CorpusSpec)

@@ -103,7 +103,7 @@ class Server:
         if key and not address.is_here and not address.base.startswith("https:"):
             raise ConfigError(f"Expected https:// for {address.host}, as the key in {KEY} goes there: or unset it.")
         logging.getLogger("openai").setLevel(logging.WARNING)  # below, it logs what is asked
-        self.sent = 0  # requests for completions, each retry being one more
+        self.retried = 0  # requests for completions that were sent again
         self._lock = threading.Lock()
         self.address, self._newer = address, False  # whether the server takes the newer names of settings alone
         # Nothing is encrypted to http:// on this machine. Where nobody is trusted, no certificates are read, for 0.1 s.
@@ -159,9 +159,10 @@ class Server:
                 raise error from None
 
     def _count(self, request: Any) -> None:
-        if request.url.path.endswith("completions"):
+        # The client says in a header how often it has sent a request before.
+        if request.url.path.endswith("completions") and request.headers.get("x-stainless-retry-count", "0") != "0":
             with self._lock:
-                self.sent += 1
+                self.retried += 1
 
     def close(self) -> None:
         """End what is being asked, and ask nothing more."""

@@ -8,14 +8,13 @@ model is not signed: whoever can replace every file can forge a model, which onl
 import hashlib
 import json
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from os import PathLike
 from pathlib import Path
 
 from dptext.errors import ConfigError, DPTextError
 from dptext.mechanism import Learns, Mechanism, OnProgress, Spec, settings
-from dptext.runs.known_languages import in_other_language
 from dptext.runs.specs import on_device, spec_from_settings
 from dptext.text.files import new_folder, sha256_of, write_private
 from dptext.text.inputs import SAVE_AGAIN, parse_json
@@ -99,7 +98,7 @@ def fitted(
     given: dict[str, object] = {"public": [], "seed": seed}
     if public is not None and traits.learns is not Learns.NOTHING:
         given["public"] = learned = records(public)
-        if warns and (said := in_other_language(spec, [record.text for record in learned])):
+        if warns and (said := _in_other_language(spec, learned)):
             warnings.warn(said, stacklevel=3)
     given |= {name: records(each) for name, each in (("private", private), ("pool", pool)) if each is not None}
     if traits.trains and on_progress is not None:
@@ -114,6 +113,12 @@ def fitted(
         f"Expected the fit of {spec.kind} to take {', '.join(given)}, as its traits say: it does not. Tell the "
         "authors of its package; dptext.testing.check_mechanism finds such faults."
     )
+
+
+def _in_other_language(spec: Spec, public: Sequence[Record]) -> str:
+    from dptext.runs.known_languages import in_other_language  # noqa: PLC0415 (needed to learn from public texts alone)
+
+    return in_other_language(spec, [record.text for record in public])
 
 
 def save_model(mechanism: Mechanism[str], folder: str | PathLike[str]) -> None:

@@ -165,7 +165,7 @@ class ServerDrafter:
     def __init__(self, settings: FromEndpoint, server: Server, lexicon: Lexicon) -> None:
         self.settings, self.server, self.lexicon = settings, server, lexicon
         self.tokens = 0  # read and written so far
-        self._before = 0  # requests of earlier parts of the run
+        self._asked = 0  # requests, those of earlier parts of the run among them, without retries
         self._lock, self._known = threading.Lock(), dict[str, int | None]()
         self._kept: KeptWriting | None = None
         self._open = dict[str, Any]()
@@ -184,11 +184,12 @@ class ServerDrafter:
     @property
     def requests(self) -> int:
         """The number of requests of the run so far, each retry being one more."""
-        return self._before + self.server.sent
+        return self._asked + self.server.retried
 
     def keep(self, kept: KeptWriting) -> None:
         """Keep each answer there, and ask for none that is there. Its requests and tokens count."""
-        self._kept, self._before = kept, kept.requests
+        self._kept = kept
+        self._asked += kept.requests
         self.tokens += kept.tokens
 
     def _takes(self) -> int:
@@ -305,6 +306,7 @@ class ServerDrafter:
                 raise ServerError(f"The budget of {set_.most_requests:,} requests is spent: set most_requests higher.")
             if set_.most_tokens and self.tokens >= set_.most_tokens:
                 raise ServerError(f"The budget of {set_.most_tokens:,} tokens is spent: set most_tokens higher.")
+            self._asked += 1
         more = {**self._open, **({"logit_bias": dict(bias)} if bias else {})}
         if set_.template == "chat":
             found = self.server.answered(prompt, tokens=tokens, temperature=set_.temperature, **more)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 
 import numpy as np
 import pytest
@@ -52,7 +53,7 @@ def test_the_vocabulary_is_what_occurs_often_enough_in_public_text() -> None:
 
 
 def test_words_are_cut_over_all_lines_and_folded() -> None:
-    assert words_of("It DIDN'T\n\nStraße go", 100) == ["it", "did", "n't", "strasse", "go"]
+    assert words_of("It DIDN'T\n\nStraße go", 100) == ["it", "did", "n't", "straße", "go"]
     assert words_of("a b\nc d\ne", 3) == ["a", "b", "c"]
     assert words_of(" \n\t", 3) == []
     with pytest.raises(ConfigError, match="max_tokens"):
@@ -65,7 +66,9 @@ def test_words_are_cut_over_all_lines_and_folded() -> None:
 )
 def test_words_are_those_of_the_lines_one_after_the_other(document: str, most: int) -> None:
     cut = text.cut(text.tokenize(document), most)
-    assert words_of(document, most) == [word.casefold() for line in cut for word in line]
+    # ß is a letter of its own, where folding would make it ss
+    folded = ["ß".join(part.casefold() for part in re.split("[ßẞ]", word)) for line in cut for word in line]
+    assert words_of(document, most) == folded
 
 
 # ------------------------------------------------------------------ what is written
