@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 #: Modules of the library that load a model.
-LOADING = tuple(f"dptext.synthesis.{name}" for name in ("steering", "summary", "from_model"))
+LOADING = tuple(f"dptext.synthesis.{name}" for name in ("steering", "drafting", "from_model"))
 #: As transformers writes it. The sizes fit the tiles of every processor.
 CONFIG: dict[str, Any] = {
     "model_type": "llama", "hidden_act": "silu", "vocab_size": 96, "hidden_size": 96, "intermediate_size": 144,

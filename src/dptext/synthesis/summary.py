@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Final, Literal, Protocol, Self, runtime_checkable
 
@@ -19,14 +19,14 @@ from dptext import _validate
 from dptext.embeddings.distilled import common_words
 from dptext.errors import ConfigError, DataError, MissingExtraError
 from dptext.frozen import Frozen
-from dptext.language.reading import MODEL_IS_PUBLIC, SMOLLM2, is_there, load_language_model
-from dptext.mechanism import FitProgress, OnProgress, settings
+from dptext.language.reading import MODEL_IS_PUBLIC, SMOLLM2
+from dptext.mechanism import OnProgress, settings
 from dptext.privacy.events import Event, ZcdpEvent
 from dptext.privacy.guarantee import Relation, Unit
 from dptext.sampling.randomness import Randomness, seeded
 from dptext.synthesis.agreement import Known, least_squares
 from dptext.synthesis.blocks import COUNTS, LENGTHS, POINTS, TOPICS, UNLIKE, WORDS, SumLayout
-from dptext.synthesis.by_length import ByLength, examples_by_length, shares_of_public
+from dptext.synthesis.drafting import PublicDrafts, public_drafts
 from dptext.synthesis.labelling import class_sizes, prior_means
 from dptext.synthesis.lengths import LengthBins, LengthNumbers, length_shares
 from dptext.synthesis.lexicon import MOST_READ, fit_lexicon, mark_rates, rate_texts, untelling_words
@@ -38,7 +38,6 @@ from dptext.synthesis.report import CorpusFit, LabelWords, Topics
 from dptext.synthesis.space import UNLIKE_SHARE, says_something
 from dptext.synthesis.spec import CorpusSpec, Fitted, Progress, Synthetic
 from dptext.synthesis.sums import Draws, Noise
-from dptext.synthesis.writer import Writer
 from dptext.text.function_words import ENGLISH
 from dptext.text.languages import main_language
 from dptext.text.reading import as_records
@@ -264,7 +263,10 @@ class SummarySpec(CorpusSpec):
             raise ConfigError("Expected added to be empty: dptext summary add adds summaries.")
         records = [record for record in as_records(public) if says_something(record.text)]
         texts = pool_texts(records)
-        examples, drafts, digest = self._drafted(records, seed or 0, on_progress)
+        examples, drafts, digest = PublicDrafts() if not self.marks else public_drafts(
+            records, names=self.shown, labels=self.labels, bins=self.bins, model=self.model, examples=self.examples,
+            drafts=self.drafts, tokens=self.tokens, seed=seed or 0, on_progress=on_progress,
+        )  # fmt: skip
         own = [text for each in drafts for text in each]
         main = main_language(texts) if self.marks or self.topics else None
         language = ENGLISH if main is None else main.code
@@ -296,46 +298,6 @@ class SummarySpec(CorpusSpec):
         """Return the report; no text leaves, and `data` is the summary as a file. Nothing else is used."""
         report = summary.report
         return Synthetic((), (), report, report.sentences(), summary.to_bytes())
-
-    def _drafted(
-        self, records: Sequence[Record], seed: int, on_progress: OnProgress | None
-    ) -> tuple[tuple[Record, ...], tuple[tuple[str, ...], ...], str]:
-        """Return examples, the public drafts of each label, and the digest of the model that wrote them."""
-        if not self.marks:
-            return (), (), ""
-        bins, names = self.bins, self.shown
-        examples = examples_by_length(records, bins, self.examples, tokens=self.tokens, seed=seed)
-        if not self.drafts:
-            return examples, (), ""
-        if on_progress is not None and is_there(self.model):  # the model is loaded for some seconds
-            on_progress(FitProgress(0, self.drafts * len(names), "public drafts written"))
-        try:
-            model = load_language_model(self.model).fast()
-        except MissingExtraError:
-            if self.model == SMOLLM2:  # the default model is optional: words of the pool are then counted alone
-                return examples, (), ""
-            raise
-        writers = ByLength.of(
-            Writer, model, names, self.labels, examples, bins=bins, tokens=self.tokens, temperature=0.7,
-            shares=shares_of_public([each.text for each in records], bins, len(names)), options=min(512, model.size),
-        )  # fmt: skip
-        none, source, whole, done = np.zeros(model.size), seeded(seed), self.drafts * len(names), 0
-
-        def told(more: int) -> None:
-            nonlocal done
-            done += more
-            if on_progress is not None:
-                on_progress(FitProgress(done, whole, "public drafts written"))
-
-        found = [
-            [
-                text
-                for writer, drafts in writers.shifted(label, self.drafts, none, source, told)
-                for text in writer.readable(drafts.texts)
-            ]
-            for label in range(len(names))
-        ]
-        return examples, tuple(tuple(dict.fromkeys(each)) for each in found), model.digest
 
     @classmethod
     def tiny(cls) -> tuple[Self, ...]:

@@ -120,11 +120,11 @@ def test_drafts_are_announced_before_the_model_is_loaded(monkeypatch: pytest.Mon
         told.append(name)
         raise MissingExtraError("no weights")
 
-    monkeypatch.setattr("dptext.synthesis.summary.load_language_model", load)
+    monkeypatch.setattr("dptext.synthesis.drafting.load_language_model", load)
     spec = SummarySpec(labels=("a", "b"), points=False, marks=2, drafts=6, encoder="glove")
     for there, first in ((True, [FitProgress(0, 12, "public drafts written"), "smollm2"]), (False, ["smollm2"])):
         told.clear()
-        monkeypatch.setattr("dptext.synthesis.summary.is_there", lambda _, there=there: there)
+        monkeypatch.setattr("dptext.synthesis.drafting.is_there", lambda _, there=there: there)
         spec.fit(public=dp.sample_records(20), on_progress=told.append)
         assert told == first
 
@@ -142,7 +142,7 @@ def test_words_without_public_drafts_are_warned_of_before_anything_is_measured(
     monkeypatch.setattr(corpus_runs, "say", said.append)
     monkeypatch.setattr(corpus_runs, "run", lambda *given, **more: (said.append("measured"), run(*given, **more))[1])
     if not installed:
-        monkeypatch.setattr("dptext.synthesis.summary.load_language_model", absent)
+        monkeypatch.setattr("dptext.synthesis.drafting.load_language_model", absent)
     drafts = (*TINY[4:], *(("--set", "drafts=0") if installed else ()))
     ran("summarize", "private.csv", "a.summary", *LABELLED, *FAST, "--with", "words", *drafts)
     warning = "\n".join(said[: said.index("measured")])

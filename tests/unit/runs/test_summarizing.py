@@ -88,7 +88,7 @@ def test_a_missing_model_is_warned_of_before_anything_is_measured(monkeypatch: p
     def measured(*_: Any, **__: Any) -> None:
         raise InterruptedError
 
-    monkeypatch.setattr("dptext.synthesis.summary.load_language_model", absent)
+    monkeypatch.setattr("dptext.synthesis.drafting.load_language_model", absent)
     monkeypatch.setattr(summarizing, "run", measured)
     with pytest.warns(UserWarning, match="For drafts, stop now, and run: "), pytest.raises(InterruptedError):
         dp.summarize(PRIVATE, POOL, label="label", **{**WORDS_TOO, "drafts": 2}, **SMALL)
