@@ -259,7 +259,7 @@ def load_torch_model(place: str, *, device: str = "auto", precision: Precision =
     computes no finite numbers. MissingExtraError: a package is absent.
     """
     path = Path(place).expanduser()
-    files = _weight_files(path)
+    files = weight_files(path)
     with needing(_WHAT, "dptext[torch]"):
         import torch  # noqa: PLC0415 (an extra, slow to load)
         from safetensors import SafetensorError  # noqa: PLC0415 (comes with the next)
@@ -322,7 +322,7 @@ def load_torch_model(place: str, *, device: str = "auto", precision: Precision =
     )
 
 
-def _weight_files(path: Path) -> list[Path]:
+def weight_files(path: Path) -> list[Path]:
     """Return the files of weights. ConfigError: there are none."""
     if path.suffix == ".gguf" and path.is_file():
         return [path]

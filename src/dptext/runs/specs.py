@@ -122,7 +122,7 @@ def _value(cls: type[Promise], kind: str, key: str, value: Json) -> object:
 
 #: Remedies that messages give, by pydantic's name of the error.
 _REMEDIES = {
-    "tuple_type": ' Give a list, as in {key}=["a", "b"].',
+    "tuple_type": ' Give a list, as in {key}=["a", "b"] or {key}=[10, 20].',
     "float_parsing": " Give a number with a decimal point, as in {key}=0.5.",
     "int_parsing": " Give a whole number, as in {key}=100.",
     "int_from_float": " Give a whole number, as in {key}=100.",

@@ -160,7 +160,7 @@ def fitted_like(other: Summary, changes: Mapping[str, Json]) -> FittedSummary:
     After a sum, `about` is the mean of its parts, as one of them is measured anew.
     """
     spec = other.spec
-    as_there = {name: getattr(spec, name) for name in ("marks", "topics", "points", "lengths")}
+    as_there = {name: getattr(spec, name) for name in ("marks", "topics", "points", "lengths", "tokens")}
     wanted = synthesis_from_settings({"labels": list(spec.labels), **as_there, **changes, "kind": "summary"})
     known = {name: getattr(wanted, name) for name in _OWN if name in changes}
     known["without_pool"] = spec.without_pool or bool(known.get("without_pool"))  # it is not there
@@ -180,7 +180,7 @@ def without_drafts(ready: Fitted) -> str:
         return ""
     absent, chooses = ready.spec.drafts > 0, {POINTS, TOPICS} & {*ready.spec.blocks}
     why = "no language model is installed" if absent else "drafts=0"
-    said = f"No public drafts are written ({why}). Of words that the pool lacks, at most frequent ones count.\n"
+    said = f"No public drafts are written ({why}). Of words that the pool lacks, only frequent ones count.\n"
     said += "dptext summary show reads the summary" + ", and --writer pool writes from it" * bool(chooses)
     said += ". --writer builtin needs an installed language model, and those words alone steer it."
     known = ready.public.language == ENGLISH  # drafts of the model in another language are worth little

@@ -31,6 +31,7 @@ from dptext.types import Integers
 
 _MOST: Final = 0.9  # of the pool leaves at most, where no size is given
 _COPIES: Final = "Each text is a public text of the pool, word for word."
+_LENGTHS: Final = "Texts of the pool are as long as they are: the noisy numbers of lengths choose none."
 _ENOUGH: Final = 0.25  # of that, at least, if only texts leave that fit their label better than others
 
 
@@ -116,4 +117,5 @@ def _with(report: Topics) -> tuple[str, ...]:
     """
     n = len(report.warnings)
     sentences = report.sentences()
-    return (*sentences[:n], _COPIES, *sentences[n:])
+    long = () if report.lengths is None else (_LENGTHS,)
+    return (*sentences[:n], _COPIES, *long, *sentences[n:])

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import ClassVar, get_args
 
 from dptext import _validate
 from dptext.errors import ConfigError
-from dptext.language.torch_model import Precision, TorchModel, load_torch_model
+from dptext.language.torch_model import Precision, TorchModel, load_torch_model, weight_files
 from dptext.language.writing import Drafts, OnWritten
 from dptext.sampling.discrete import uniform_below
 from dptext.sampling.randomness import Randomness
 from dptext.synthesis.asking import TEMPLATES, Template, answer_line, question
 from dptext.synthesis.from_model import FromLanguage
+from dptext.synthesis.summary import Summary
 from dptext.synthesis.word_shifts import Steered, WordTargets
 from dptext.synthesis.writer import LineWriter, one_line
 from dptext.types import Floats
@@ -49,6 +51,11 @@ class FromTransformers(FromLanguage):
         for name, known in (("precision", get_args(Precision)), ("template", TEMPLATES)):
             if getattr(self, name) not in known:
                 raise ConfigError(f"Expected {name} to be one of {', '.join(known)}, found {getattr(self, name)!r}.")
+
+    def asks(self, summary: Summary, price: tuple[float, float] | None) -> Iterator[str]:
+        """Yield sentences on what would be written. ConfigError: no model is there."""
+        weight_files(Path(self.model).expanduser())
+        yield from FromLanguage.asks(self, summary, price)
 
     def opened(self, by: WordTargets) -> Steered:
         """Load the model. ConfigError, MissingExtraError: see `load_torch_model` and `LineWriter.of`."""

@@ -138,8 +138,8 @@ class SummarySpec(CorpusSpec):
             )
         if self.lengths and self.marks and self.tokens <= self.lengths[-1]:
             raise ConfigError(
-                f"Expected tokens for texts of {self.lengths[-1]} words, found tokens={self.tokens}: --with "
-                "words,lengths sets 300."
+                f"Expected more than {self.lengths[-1]} tokens, for texts of as many words, found tokens={self.tokens}"
+                ": set tokens=300."
             )
         idle = [name for name, share in self._given.items() if share and name not in self.blocks]
         if idle:

@@ -69,6 +69,28 @@ def summary() -> Any:
         )  # fmt: skip
 
 
+def test_a_summary_like_one_with_lengths_has_its_lengths_and_adds_up(summary: Any) -> None:
+    """The number of tokens is that of the other summary, too: the default would be too few for its lengths."""
+    given: Any = {"label": "label", "like": summary, "without": ["points"], "randomness": seeded(2)}
+    again = dp.summarize(PRIVATE[:500], about=500, epsilon=20.0, **given)
+    assert (again.summary.spec.lengths, again.summary.spec.tokens) == (EDGES, 300)
+    whole = summary.summary.plus(again.summary, disjoint=True)
+    assert whole.known["lengths"].numbers.sum() == pytest.approx(4_500, abs=60)
+    with pytest.raises(ConfigError, match="Expected lengths as in the summary of --like"):
+        dp.summarize(PRIVATE[:500], lengths=(5, 9), **given)
+
+
+def test_the_pool_says_that_it_does_not_follow_the_lengths(summary: Any) -> None:
+    pool = [f"{text} on platform {i}" for i, text in enumerate(POOL)]
+    with pytest.warns(UserWarning, match="No public drafts"):
+        found = dp.summarize(
+            PRIVATE[:900], pool, label="label", labels=("travel", "money"), also=["words", "lengths"], lengths=EDGES,
+            drafts=0, encoder="glove", words=0, dim=2, about=900, epsilon=20.0, seed=1, randomness=seeded(1),
+        )  # fmt: skip
+    said = " ".join(dp.write(found, writer="pool", size=9, seed=1).sentences)
+    assert "Texts of the pool are as long as they are: the noisy numbers of lengths choose none." in said
+
+
 def test_noisy_shares_of_lengths_are_near_the_true_ones(summary: Any) -> None:
     found = summary.summary
     assert (found.spec.marks, found.spec.tokens, found.spec.lengths) == (40, 300, EDGES)
@@ -146,7 +168,7 @@ def test_a_word_that_no_draft_could_have_is_steered_in_several_lengths(summary: 
 
 
 def test_a_length_that_the_tokens_cannot_reach_is_refused() -> None:
-    with pytest.raises(ConfigError, match="Expected tokens for texts of 40 words, found tokens=24"):
+    with pytest.raises(ConfigError, match=r"Expected more than 40 tokens, .* found tokens=24: set tokens=300"):
         SummarySpec(labels=("a", "b"), marks=5, lengths=(10, 40))
 
 
