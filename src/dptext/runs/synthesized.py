@@ -14,7 +14,8 @@ from dptext.errors import ConfigError, needing
 from dptext.privacy.guarantee import Guarantee
 from dptext.runs.certificate import Certificate, certificate_path
 from dptext.runs.specs import synthesis_from_settings
-from dptext.synthesis.report import Topics, topics_page
+from dptext.synthesis.page import topics_page
+from dptext.synthesis.report import Topics
 from dptext.synthesis.summary import Summary
 from dptext.text.columns import TEXTS_ONLY, Columns
 from dptext.text.files import Target, sha256_of, writing

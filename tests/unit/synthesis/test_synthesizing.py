@@ -31,8 +31,8 @@ from dptext.runs.private import Private
 from dptext.runs.specs import spec_from_settings, synthesis_from_settings
 from dptext.runs.synthesized import Synthesized
 from dptext.runs.synthesizing import run
+from dptext.synthesis.page import topics_page
 from dptext.synthesis.prototypes import Prototypes
-from dptext.synthesis.report import topics_page
 from dptext.synthesis.spec import Fitted
 from dptext.synthesis.summary import Summary
 from dptext.synthesis.sums import Draws

@@ -21,7 +21,7 @@ from dptext.synthesis.asking import Examples, answer_line, question
 from dptext.synthesis.from_drafts import Counted, FromDrafts, Moves
 from dptext.synthesis.from_endpoint import FromEndpoint
 from dptext.synthesis.lengths import LengthBins
-from dptext.synthesis.report import topics_page
+from dptext.synthesis.page import topics_page
 from dptext.synthesis.summary import SummarySpec
 from dptext.synthesis.word_shifts import More, Spellings, Steered, WordTargets
 
