@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from browser import browser
-from dptext.synthesis.report import LabelWords, Topics, topics_page
+from dptext.synthesis.page import topics_page
+from dptext.synthesis.report import LabelWords, Topics
 
 pytestmark = pytest.mark.slow
 LABELS = (
