@@ -4,7 +4,7 @@ from dptext.kernels.activations import exp_minus
 from dptext.kernels.compilation import Array, F, compiled
 from dptext.kernels.tiles import LANES, ROWS, head_tile, largest
 
-_SCORES = 32  # columns of `head_tile`
+BLOCK = _SCORES = 32  # columns of `head_tile`
 _ONE, _NOTHING = F(1.0), F(-1e30)
 
 
@@ -71,47 +71,55 @@ def attend(
 @compiled
 def attend_causally(
     projected: Array, owners: Array, places: Array, sines: Array, cosines: Array, keys: Array, values: Array,
-    shares: Array, out: Array
+    table: Array, queries: Array, shares: Array, tile: Array, out: Array
 ) -> None:  # fmt: skip
     """Causal attention of each row to its own text up to the row, into `out`. Keys and values of the rows are stored.
 
     `projected` holds queries (already divided by the root of their dimension), keys and values side by side. Row i is
-    token `places[i]` of text `owners[i]`, in order. `keys` and `values` are `(texts, room, heads of keys, dim)`. Each
-    head of keys serves several heads of queries. `shares` is working memory for a row of numbers.
+    token `places[i]` of text `owners[i]`, in order. Tokens stand in blocks of `BLOCK`: `keys` are
+    `(blocks, heads of keys, dim, BLOCK)` and `values` `(blocks, heads of keys, dim / BLOCK, BLOCK, BLOCK)`, tokens by
+    coordinates, with zeros where no token stands yet. `table` `(texts, blocks of a text)` names the blocks of each
+    text; texts with the same beginning share its blocks. Each head of keys serves several heads of queries. The other
+    arrays are working memory, aligned to 64 bytes: `queries` `(ROWS, dim)`, `shares` `(ROWS, tokens)` with room for
+    whole blocks, and `tile` `(ROWS, BLOCK)`.
     """
-    kv_heads, dim = keys.shape[2], keys.shape[3]
-    width, half = out.shape[1], dim // 2
+    kv_heads, dim, parts = keys.shape[1], keys.shape[2], values.shape[2]
+    width, half, stride = out.shape[1], dim // 2, shares.shape[1] * 4
     per = width // (kv_heads * dim)
-    for i in range(len(owners)):
-        t, p = owners[i], places[i]
-        for head in range(kv_heads):
-            first = width + head * dim
+    for kv in range(kv_heads):  # a head at a time, as the cache holds what texts share of one
+        for i in range(len(owners)):
+            t, p = owners[i], places[i]
+            n, place, first = p // BLOCK + 1, p % BLOCK, width + kv * dim
+            last = table[t, n - 1]
             for d in range(half):
                 a, b = projected[i, first + d], projected[i, first + half + d]
-                keys[t, p, head, d] = a * cosines[p, d] - b * sines[p, d]
-                keys[t, p, head, half + d] = b * cosines[p, d] + a * sines[p, d]
+                keys[last, kv, d, place] = a * cosines[p, d] - b * sines[p, d]
+                keys[last, kv, half + d, place] = b * cosines[p, d] + a * sines[p, d]
             for d in range(dim):
-                values[t, p, head, d] = projected[i, first + kv_heads * dim + d]
-        for head in range(kv_heads * per):
-            first, kv = head * dim, head // per
-            for d in range(half):
-                a, b = projected[i, first + d], projected[i, first + half + d]
-                projected[i, first + d] = a * cosines[p, d] - b * sines[p, d]
-                projected[i, first + half + d] = b * cosines[p, d] + a * sines[p, d]
-            most = F(-1e30)
-            for j in range(p + 1):
-                product = F(0.0)
-                for d in range(dim):
-                    product += projected[i, first + d] * keys[t, j, kv, d]
-                shares[j] = product
-                most = max(most, product)
-            total = F(0.0)
-            for j in range(p + 1):
-                shares[j] = exp_minus(most - shares[j])
-                total += shares[j]
-            for d in range(dim):
-                out[i, first + d] = F(0.0)
-            for j in range(p + 1):
-                share = shares[j] / total
-                for d in range(dim):
-                    out[i, first + d] += share * values[t, j, kv, d]
+                values[last, kv, d // BLOCK, place, d % BLOCK] = projected[i, first + kv_heads * dim + d]
+            for start in range(kv * per, (kv + 1) * per, ROWS):
+                rows = min(ROWS, (kv + 1) * per - start)
+                for r in range(rows):
+                    first = (start + r) * dim
+                    for d in range(half):
+                        a, b = projected[i, first + d], projected[i, first + half + d]
+                        queries[r, d] = a * cosines[p, d] - b * sines[p, d]
+                        queries[r, half + d] = b * cosines[p, d] + a * sines[p, d]
+                for k in range(n):
+                    panel = keys.ctypes.data + (table[t, k] * kv_heads + kv) * dim * BLOCK * 4
+                    head_tile(queries, queries.ctypes.data, dim * 4, panel, tile.ctypes.data, dim)
+                    for r in range(rows):
+                        for c in range(BLOCK):
+                            shares[r, k * BLOCK + c] = tile[r, c]
+                for r in range(rows):
+                    softmax(shares, r, p + 1, n * BLOCK)
+                    for d in range(dim):
+                        out[i, (start + r) * dim + d] = F(0.0)
+                for k in range(n):
+                    for part in range(parts):
+                        panel = values.ctypes.data + ((table[t, k] * kv_heads + kv) * parts + part) * BLOCK * BLOCK * 4
+                        head_tile(shares, shares.ctypes.data + k * BLOCK * 4, stride, panel, tile.ctypes.data, BLOCK)
+                        columns = min(BLOCK, dim - part * BLOCK)
+                        for r in range(rows):
+                            for c in range(columns):
+                                out[i, (start + r) * dim + part * BLOCK + c] += tile[r, c]

@@ -91,42 +91,46 @@ class Llama:
             raise ConfigError(f"Expected prompts of 1 to {self.longest - more} tokens.")
         if not all(0 <= token < len(self.words) for prompt in prompts for token in prompt):
             raise ConfigError(f"Expected tokens below {len(self.words)}: take the model's own tokenizer.")
-        found = LlamaContexts(self, len(prompts), max(lengths) + more)
-        found.read_prompts(prompts)
-        return found
+        return LlamaContexts(self, prompts, max(lengths) + more)
 
 
 class LlamaContexts:
-    """Texts that a `Llama` has read so far: their keys, values and last `logits` `(n, vocabulary)`."""
+    """Texts that a `Llama` has read so far: their keys, values and last `logits` `(n, vocabulary)`.
 
-    __slots__ = ("_cosines", "_keys", "_lengths", "_network", "_sines", "_values", "logits")
+    Keys and values stand in blocks of tokens (see `attend_causally`). The common beginning of all prompts is read once,
+    and its whole blocks stand once, as they are the same in each.
+    """
+
+    __slots__ = ("_cosines", "_keys", "_lengths", "_network", "_sines", "_table", "_values", "logits")
 
     logits: Singles
 
-    def __init__(self, network: Llama, n: int, longest: int) -> None:
-        shape = (n, longest, network.kv_heads, network.head_dim)
-        self._network = network
-        self._keys, self._values = ([np.empty(shape, np.float32) for _ in network.layers] for _ in range(2))
-        self._lengths = np.zeros(n, np.int64)
+    def __init__(self, network: Llama, prompts: Sequence[Sequence[int]], longest: int) -> None:
+        """Read the prompts, with room for texts of `longest` tokens."""
+        self._network, width = network, attention.BLOCK
+        n, start = len(prompts), _common(prompts)
+        common = start // width
+        own = -(-longest // width) - common
+        firsts = np.tile(np.arange(common), (n, 1))
+        self._table = np.concatenate([firsts, common + np.arange(n * own).reshape(n, own)], axis=1)
+        shape, parts = (common + n * own, network.kv_heads), -(-network.head_dim // width)
+        # The system gives a page of zeros when it is first written: texts that end early take little memory.
+        self._keys = [room(*shape, network.head_dim, width) for _ in network.layers]
+        self._values = [room(*shape, parts, width, width) for _ in network.layers]
         frequencies = network.theta ** (-np.arange(0, network.head_dim, 2) / network.head_dim)
         angles = np.arange(longest)[:, None] * frequencies
         self._sines, self._cosines = np.sin(angles).astype(np.float32), np.cos(angles).astype(np.float32)
         self.logits = np.empty((n, len(network.words)), np.float32)
+        self._lengths = np.full(n, start)
+        if start:
+            self._read([0] * start, range(start), prompts[0][:start])
+            first, *others = self._table[:, start // width].tolist()
+            for known in (*self._keys, *self._values) if start % width else ():
+                known[others] = known[first]
+        self._read_rest([prompt[start:] for prompt in prompts])
 
     def __repr__(self) -> str:
         return f"LlamaContexts({len(self._lengths)} texts)"
-
-    def read_prompts(self, prompts: Sequence[Sequence[int]]) -> None:
-        """Read the prompts. Their common beginning is read once, as its keys and values are the same in each."""
-        columns, shortest = enumerate(zip(*prompts, strict=False)), min(map(len, prompts))
-        shared = min(next((i for i, column in columns if len(set(column)) > 1), shortest), shortest - 1)
-        if shared > 0 and len(prompts) > 1:
-            self._read([0] * shared, list(range(shared)), prompts[0][:shared])
-            for known in (*self._keys, *self._values):
-                known[1:, :shared] = known[0, :shared]
-            self._lengths[:] = shared
-        start = max(shared, 0) if len(prompts) > 1 else 0
-        self._read_rest([prompt[start:] for prompt in prompts])
 
     def log_probabilities(self, texts: Integers | None = None) -> Floats:
         """ln of the probability of each token after each text, `(n, vocabulary)`; `texts` are the rows that count."""
@@ -134,7 +138,7 @@ class LlamaContexts:
 
     def append(self, tokens: Integers, texts: Integers | None = None) -> None:
         """Read one more token `(n,)` of each text, or of those whose rows are `texts`. ConfigError: no room is left."""
-        if (self._lengths if texts is None else self._lengths[texts]).max(initial=0) >= self._keys[0].shape[1]:
+        if (self._lengths if texts is None else self._lengths[texts]).max(initial=0) >= len(self._sines):
             raise ConfigError("Expected room for one more token: make the contexts with more.")
         parts: list[list[int]] = [[] for _ in self._lengths]
         for row, token in zip(range(len(parts)) if texts is None else texts, tokens.tolist(), strict=True):
@@ -165,11 +169,15 @@ class LlamaContexts:
         taken, gated = (_room(n, layer.weights.shape[1]) for layer in (first.mixed, first.narrowed))
         projected, both = (_room(n, len(layer.bias)) for layer in (first.attention, first.widened))
         x[:n] = network.words[list(tokens)]
-        tile, shares = room(tiles.ROWS, tiles.COLUMNS), np.empty(self._keys[0].shape[1], np.float32)
+        tile, shares = room(tiles.ROWS, tiles.COLUMNS), room(tiles.ROWS, self._table.shape[1] * attention.BLOCK)
+        queries, scores = room(tiles.ROWS, network.head_dim), room(tiles.ROWS, attention.BLOCK)
         for layer, keys, values in zip(network.layers, self._keys, self._values, strict=True):
             normalize(x, n, layer.norms[0], network.epsilon, rows)
             _multiply(layer.attention, rows, n, tile, projected)
-            attention.attend_causally(projected, own, where, self._sines, self._cosines, keys, values, shares, taken)
+            attention.attend_causally(
+                projected, own, where, self._sines, self._cosines, keys, values, self._table, queries, shares, scores,
+                taken,
+            )  # fmt: skip
             _multiply(layer.mixed, taken, n, tile, more)
             x[:n] += more[:n, :dim]
             normalize(x, n, layer.norms[1], network.epsilon, rows)
@@ -187,6 +195,13 @@ class LlamaContexts:
         rows[:n] = last
         _multiply(head, rows, n, room(tiles.ROWS, tiles.COLUMNS), found)
         return found[:n, : len(self._network.words)]
+
+
+def _common(prompts: Sequence[Sequence[int]]) -> int:
+    """Return the number of tokens with which all prompts begin; each prompt has a token left after them."""
+    columns, shortest = enumerate(zip(*prompts, strict=False)), min(map(len, prompts))
+    same = min(next((i for i, column in columns if len(set(column)) > 1), shortest), shortest - 1)
+    return same if len(prompts) > 1 else 0
 
 
 def _multiply(layer: Linear, rows: Singles, n: int, tile: Singles, out: Singles) -> None:

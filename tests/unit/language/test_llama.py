@@ -24,11 +24,11 @@ from tiny_language import CONFIG, tokenizer
 
 pytestmark = needs("transformers")
 
-LENGTHS = [1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 33, 64]
+LENGTHS = [1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 32, 33, 64, 97]
 
 
 def config_of(theirs) -> dict[str, object]:
-    return {**CONFIG, **{name: getattr(theirs.config, name) for name in ("tie_word_embeddings", *ODD)}}
+    return {**CONFIG, **{name: getattr(theirs.config, name) for name in ("tie_word_embeddings", *ODD, *MANY)}}
 
 
 def texts(seed: int, lengths: list[int]) -> list[list[int]]:
@@ -38,9 +38,13 @@ def texts(seed: int, lengths: list[int]) -> list[list[int]]:
 
 #: Widths that are multiples of no panel of any processor.
 ODD = {"hidden_size": 60, "intermediate_size": 83, "vocab_size": 89, "head_dim": 14}
+# More heads of queries to a head of keys than a tile has rows, and more coordinates than it has columns.
+MANY = {"num_attention_heads": 12, "num_key_value_heads": 1, "head_dim": 40}
 
 
-@pytest.fixture(scope="module", params=[{}, {"tie_word_embeddings": False}, ODD], ids=["tied", "untied", "odd"])
+@pytest.fixture(
+    scope="module", params=[{}, {"tie_word_embeddings": False}, ODD, MANY], ids=["tied", "untied", "odd", "many"]
+)
 def theirs(request: pytest.FixtureRequest, one_thread: None):
     return made(**request.param)
 
@@ -79,8 +83,9 @@ def test_a_text_is_read_bit_for_bit_alike_at_every_place_and_beside_any_other(ll
     assert np.array_equal(llama.contexts(prompts[::-1], more=9).logits[::-1], alone)
 
 
-def test_reading_in_parts_and_a_common_beginning_change_no_bit(llama: Llama) -> None:
-    head = texts(4, [20])[0]
+@pytest.mark.parametrize("length", [20, attention.BLOCK, 70])
+def test_reading_in_parts_and_a_common_beginning_change_no_bit(llama: Llama, length: int) -> None:
+    head = texts(4, [length])[0]
     prompts = [head + more for more in texts(5, [1, 5, 9])]
     alone = np.concatenate([llama.contexts([prompt], more=0).logits for prompt in prompts])
     assert np.array_equal(llama.contexts(prompts, more=0).logits, alone)
@@ -90,6 +95,16 @@ def test_reading_in_parts_and_a_common_beginning_change_no_bit(llama: Llama) -> 
     assert np.array_equal(contexts.logits, alone)
     both = log_probabilities(np.concatenate([contexts.logits, contexts.logits]))
     assert np.array_equal(both[3:], log_probabilities(contexts.logits))
+
+
+def test_texts_that_begin_alike_go_their_own_ways_through_several_blocks(llama: Llama) -> None:
+    head, steps = texts(4, [45])[0], 2 * attention.BLOCK
+    written = np.array(texts(5, [steps] * 3))
+    contexts = llama.contexts([head] * 3, more=steps)
+    for column in written.T:
+        contexts.append(column)
+    alone = [llama.contexts([head + own], more=0).logits[0] for own in written.tolist()]
+    assert np.array_equal(contexts.logits, alone)
 
 
 def test_texts_can_be_read_on_while_others_stand_still(llama: Llama) -> None:
@@ -224,7 +239,7 @@ UNSUPPORTED = [
     ({"quantization_config": {"bits": 4}}, "quantization_config"),
     ({"rope_parameters": {"rope_type": "llama3"}}, "rope_type='llama3'"),
     ({"rope_parameters": None, "rope_scaling": {"type": "linear", "factor": 2.0}}, "rope_type='linear'"),
-    ({"num_key_value_heads": 5}, "num_attention_heads=6 with num_key_value_heads=5"),
+    ({"num_attention_heads": 6, "num_key_value_heads": 5}, "num_attention_heads=6 with num_key_value_heads=5"),
     ({"head_dim": 9}, "head_dim=9"),
 ]
 
