@@ -10,6 +10,8 @@ The language model is SmolLM2-135M-Instruct in all rows. Its server is llama.cpp
 - *words*, *words and bias*: key words in what the server is asked, alone and with biases.
 - *chat*, *chat, words*: the model's chat template, with shifts by transformers, and with key words by the server.
 - *nothing*, *nothing, chat*: nothing steers (the server); the numbers of texts alone follow the summary.
+- *public-only* (rows of `summary.py`): the same model by our kernels writes as many texts from the same examples, and a
+  summary of its own drafts reads and filters them. *random*: random labels on as many texts of the pool.
 
 Columns: *accuracy* and *macro_f1* of a classifier that learns from the labelled part of the pool and what was written;
 *own*: share of texts that the noisy class means read as their label; *copies*: share of texts of the pool; *nats*: a
@@ -19,6 +21,8 @@ token of the texts, by the model itself after a line break; *rate*: texts a seco
 from __future__ import annotations
 
 import argparse
+import json
+import random
 import re
 import time
 from collections.abc import Iterator
@@ -28,7 +32,7 @@ from typing import Any
 
 import torch
 from common import append_rows
-from language import SPLITS
+from language import SEED, SPLITS
 from llama_server import serving
 from summary import Case, dptext, got
 
@@ -75,10 +79,17 @@ def rows_of(case: Case, given: argparse.Namespace, base: str) -> Iterator[Row]:
     real = [row["text"] for row in case.private], [row["label"] for row in case.private]
     none = dict.fromkeys(("own", "copies", "nats", "rate"), "")
     yield {**case.line("original", "", 0, real, time.time()), **none, "nats": round(nats(model, real[0]), 3)}
+    rng = random.Random(SEED)  # noqa: S311
+    pool = [json.loads(line)["text"] for line in case.pool.read_text().splitlines()]
+    drawn = rng.sample(pool, min(given.size, len(pool)))
+    labels = [rng.choice(list(case.split.names)) for _ in drawn]
+    yield {**case.line("random", "", 0, (drawn, labels), time.time()), **none, "nats": round(nats(model, drawn), 3)}
     for seed in given.seeds:
         for epsilon in given.epsilons:
             summary = case.folder / f"{epsilon}.summary"
             case.summarized(epsilon, summary, seed, None)
+            if epsilon == given.epsilons[0]:
+                yield from ({**row, **none} for row in case.public_only(summary, seed, ["builtin"]))
             for row in given.rows:
                 writer, *more = (part.replace("BASE", base) for part in WAYS[row])
                 out, began = case.folder / "written.jsonl", time.time()

@@ -149,7 +149,7 @@ def _facts(found: Survey, named: str | None) -> list[str]:
 def _language(found: Survey) -> list[str]:
     """Say which language most texts are in, if encoders and words that are at hand do not know it."""
     said = "" if found.language is None else of_private_texts(found.language)
-    return textwrap.wrap(f"In     {said}", 118, subsequent_indent=" " * 7) if said else []
+    return textwrap.wrap(f"Lang.  {said}", 118, subsequent_indent=" " * 7) if said else []
 
 
 def _hidden(found: Survey) -> list[str]:
@@ -217,7 +217,10 @@ def _options(found: Survey, named: Format | None) -> list[str]:
 
 
 def _commands(found: Survey, typed: list[str]) -> list[str]:
-    path, fit = found.path, f"dptext fit --mechanism candidates --set epsilon={_EPSILON} --public PUBLIC --out MODEL"
+    # The default ranker reads English alone; this one compares words.
+    words = "" if found.language is None or not of_private_texts(found.language) else " --set ranker=tfidf"
+    path, fit = found.path, f"dptext fit --mechanism candidates --set epsilon={_EPSILON}{words}"
+    fit += " --public PUBLIC --out MODEL"
     out = path.with_name(f"{path.name.partition('.')[0]}.private.jsonl")  # the name that `dptext init` gives
     return [
         "Public texts of the same kind and form (PUBLIC) make a model, which privatizes the file:",

@@ -18,7 +18,7 @@ from dptext.cli.paying import Paying
 from dptext.cli.synthesize import PRIVATE
 from dptext.errors import ConfigError
 from dptext.runs.specs import read_toml, synthesis_from_settings
-from dptext.runs.summarizing import fitted_like, measured_settings, read_summary
+from dptext.runs.summarizing import fitted_like, measured_settings, read_summary, require_measured
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +95,9 @@ def summarize(
     if (public is None) == (like is None):
         raise ConfigError("Expected one of --public POOL and --like OTHER.summary: the public texts.")
     other = None if like is None else read_summary(like).summary
+    besides = listed(also, "--with") if also else ()
     measured = measured_settings(
-        listed(also, "--with") if also else (), listed(without, "--without") if without else (), _shares(shares),
+        besides, listed(without, "--without") if without else (), _shares(shares),
         like=other,
     )  # fmt: skip
     own = {**promised.settings(), **({"without_pool": True} if without_pool else {})}
@@ -110,6 +111,7 @@ def summarize(
         return
     written = {} if spec is None else read_toml(spec)
     wanted = synthesis_from_settings({**written, **changes, "kind": "summary"})
+    require_measured(wanted, besides)
     release(source, target, wanted, reading, paying, ending, public=public, inputs=(spec,))
 
 

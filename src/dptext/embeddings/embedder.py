@@ -122,6 +122,14 @@ def packaged_model() -> Traversable:
         ) from error
 
 
+_MULTILINGUAL: Final = "sentence-transformers/paraphrase-multilingual-MiniLM-L12-v2"
+#: How a user gets the folder of an encoder of sentence-transformers.
+_GET: Final = (
+    'Where there is network, run: python -c "from sentence_transformers import SentenceTransformer as S; '
+    "S('{}').save('encoder')\" and give the folder."
+)
+
+
 def encoder_folder(name: str) -> Path:
     """The folder `name`, or the cached folder of sentence-transformers' model `name`.
 
@@ -129,6 +137,8 @@ def encoder_folder(name: str) -> Path:
     """
     if Path(name).is_dir():
         return Path(name)
+    if name.startswith((".", "/", "~")):
+        raise ConfigError(f"Expected name={name!r} to be a folder, found none. {_GET.format(_MULTILINGUAL)}")
     # This function only reads the cache. Other functions of huggingface_hub use the network even with local_files_only.
     with needing(f"The sentence encoder {name}", "dptext[torch]"):
         from huggingface_hub import try_to_load_from_cache  # noqa: PLC0415 (an extra)
@@ -141,8 +151,7 @@ def encoder_folder(name: str) -> Path:
     if not isinstance(found, str):
         raise ConfigError(
             f"Expected name={name!r} to be {MINILM}, a folder, or a model that was downloaded before: dptext downloads "
-            f'nothing. Where there is network, run: python -c "from sentence_transformers import SentenceTransformer '
-            f"as S; S('{full}').save('encoder')\" and give the folder."
+            f"nothing. {_GET.format(full)}"
         )
     return Path(found).parent
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import MISSING
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast, get_type_hints
+from typing import TYPE_CHECKING, Any, cast, get_origin, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -107,6 +107,8 @@ def _value(cls: type[Promise], kind: str, key: str, value: Json) -> object:
         if not isinstance(value, dict) or value.get("kind") == kind:
             raise ConfigError(f"Expected the mechanism of {kind} to be settings of another, with its kind among them.")
         return spec_from_settings(value)
+    if isinstance(value, str | int) and get_origin(_types(cls)[key]) is tuple:  # a list as it is typed: 10,20
+        value = [each.strip() for each in str(value).split(",")]
     if isinstance(value, list) and _types(cls)[key] == tuple[str, ...]:
         value = [
             each if isinstance(each, dict | list) else cast("Json", spelled(each)) for each in value
@@ -122,7 +124,7 @@ def _value(cls: type[Promise], kind: str, key: str, value: Json) -> object:
 
 #: Remedies that messages give, by pydantic's name of the error.
 _REMEDIES = {
-    "tuple_type": ' Give a list, as in {key}=["a", "b"] or {key}=[10, 20].',
+    "tuple_type": " Give a list, as in {key}=a,b or {key}=10,20.",
     "float_parsing": " Give a number with a decimal point, as in {key}=0.5.",
     "int_parsing": " Give a whole number, as in {key}=100.",
     "int_from_float": " Give a whole number, as in {key}=100.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from dptext.errors import ConfigError, DataError
 from dptext.language.reading import INSTALL
+from dptext.mechanism import Promise
 from dptext.runs.certificate import READING, Certificate, certificate_path
 from dptext.runs.private import Private
 from dptext.runs.results import IN_MEMORY
@@ -24,7 +26,7 @@ from dptext.sampling.randomness import Randomness, secure, seeded
 from dptext.synthesis.blocks import COUNTS, LENGTHS, POINTS, TOPICS, WORDS
 from dptext.synthesis.lengths import USUAL_LENGTHS
 from dptext.synthesis.spec import Fitted
-from dptext.synthesis.summary import FittedSummary, Summary
+from dptext.synthesis.summary import FittedSummary, Summary, SummarySpec
 from dptext.text.function_words import ENGLISH
 from dptext.text.inputs import telling
 from dptext.text.records import TEXT_FIELD, Fields
@@ -89,6 +91,18 @@ def measured_settings(
     return found
 
 
+def require_measured(spec: Promise, also: Iterable[str]) -> None:
+    """Raise ConfigError if a setting turns off one of the blocks `also`, which are measured besides."""
+    off = [name for name in also if isinstance(spec, SummarySpec) and name not in spec.blocks]
+    if off:
+        setting = next(iter(_ALSO[off[0]]))
+        found = getattr(spec, setting)
+        raise ConfigError(
+            f"Expected --with {off[0]} or a setting that measures none, found both: {setting}="
+            f"{json.dumps(found)}. Leave one out."
+        )
+
+
 def summarize(
     private: Texts,
     public: Texts | None = None,
@@ -148,6 +162,7 @@ def summarize(
         found = run(corpus, fitted, payment=payment, randomness=randomness)
         return replace(found, inputs=(*found.inputs, *(() if isinstance(like, Synthesized) else (Path(like),))))
     wanted = synthesis_from_settings({**settings, "kind": "summary"})
+    require_measured(wanted, also)
     ready = read_pool(wanted, corpus, public, text=public_text or text, seed=seed)
     if said := without_drafts(ready):
         warnings.warn(said, stacklevel=2)

@@ -125,7 +125,8 @@ class FromEndpoint(FromDrafts):
         asked = self.size + self.drafted(len(labels))
         ask = question if self.template == "chat" else lines
         shown = [examples_of(by, place) for place in range(len(by.bins))]
-        long = [[len(ask(each, by.names[label])) for each in shown] for label in labels]  # by label and length
+        # By label and length, in bytes, as letters of most other scripts have several of both bytes and tokens.
+        long = [[len(ask(each, by.names[label]).encode()) for each in shown] for label in labels]
         read = asked * float((by.lengths[labels] * long).sum()) / len(labels) / CHARACTERS
         tokens = [self.most_tokens_of(each) for each in by.bins.lengths]
         written = asked * float((by.lengths[labels] * tokens).sum()) / len(labels)
@@ -134,14 +135,14 @@ class FromEndpoint(FromDrafts):
             f"{asked:,} requests, {self.drafted(len(labels)):,} of them for drafts, would go to {self.address.host} "
             f"for the model {self.model!r}, {self.at_once} at once; more where texts are repeats."
         )
-        paid = f": at most about {cost:,.2f} by the price that was named" if price else ""
+        paid = f": about {cost:,.2f} at most by the price that was named" if price else ""
         yield f"About {read:,.0f} tokens would be read, and at most {written:,.0f} written{paid}."
         sent = f"What goes there: {max(map(len, shown))} public examples and the name of a label in each request"
         if not self.steered:
             of = "label and length" if len(by.bins) > 1 else "label"
             yield f"{sent}. No noisy number does, but for how many texts each {of} has."
             return
-        yield f"{sent}, and of the noisy numbers the words that move what is written. The strongest by public text:"
+        yield f"{sent}, and of the noisy numbers the words that move what is written. Above the noise, strongest first:"
         for label in labels[:_LABELS]:
             over = by.numbers[label] - by.units[label] * by.usual[label] > SURE * by.deviation
             more = believed(by.numbers[label], float(by.units[label]), by.usual[label], by.deviation) - by.usual[label]

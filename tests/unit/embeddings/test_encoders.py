@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from dptext.embeddings import encoders, sentence_encoder
+from dptext.embeddings.embedder import encoder_folder
 from dptext.embeddings.encoders import WordMean, load_encoder
 from dptext.embeddings.tfidf import tfidf_svd
 from dptext.embeddings.vectors import WordVectors
-from dptext.errors import MissingExtraError
+from dptext.errors import ConfigError, MissingExtraError
 
 
 @pytest.fixture
@@ -35,6 +36,12 @@ def test_names_and_settings_of_sentence_encoders(asked: list[tuple[object, ...]]
         ("all-MiniLM-L6-v2", "cuda", "auto"),
         ("models/mine", "cpu", "bfloat16"),
     ]
+
+
+def test_a_folder_that_is_not_there_is_no_name_of_a_model() -> None:
+    for name in ("./nowhere", "/nowhere/encoder", "~/encoder"):
+        with pytest.raises(ConfigError, match=r"to be a folder, found none\. Where there is network.*multilingual"):
+            encoder_folder(name)
 
 
 def test_glove_needs_no_sentence_encoder(asked: list[tuple[object, ...]], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -110,13 +110,16 @@ def test_check_tells_the_owner(planted: tongues.Planted, tmp_path: Path) -> None
     shown = CliRunner().invoke(app, ["check", path]).stdout
     said = " ".join(shown.split())
     assert (
-        "In most texts seem to be in Spanish. The encoder all-MiniLM-L6-v2, the word vectors of GloVe and the" in said
+        "Lang. most texts seem to be in Spanish. The encoder all-MiniLM-L6-v2, the word vectors of GloVe and the"
+        in said
     )
     assert "give a multilingual --encoder FOLDER, public texts in that language, and --writer model:FOLDER" in said
     data = json.loads(CliRunner().invoke(app, ["check", path, "--json"]).stdout)
     assert data["language"] == {"code": "es", "share": 1.0}
     assert tongues.CANARY not in shown
     english = saved(tmp_path, "english.jsonl", [{"text": each.text} for each in dp.sample_records(80)])
-    assert "\nIn " not in CliRunner().invoke(app, ["check", english]).stdout
+    plain = CliRunner().invoke(app, ["check", english]).stdout
+    assert "\nLang. " not in plain
+    assert ("--set ranker=tfidf" in said, "--set ranker=tfidf" in plain) == (True, False)
     few = saved(tmp_path, "few.jsonl", tongues.rows("es", 3, private=True, seed=3))
     assert json.loads(CliRunner().invoke(app, ["check", few, "--json"]).stdout)["language"] is None

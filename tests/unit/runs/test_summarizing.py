@@ -19,6 +19,7 @@ from dptext.errors import ConfigError, DataError, MissingExtraError
 from dptext.mechanism import settings
 from dptext.runs import summarizing
 from dptext.runs.certificate import certificate_path
+from dptext.runs.specs import synthesis_from_settings
 from dptext.runs.synthesized import Synthesized
 from dptext.sampling.randomness import seeded
 from dptext.synthesis.blocks import COUNTS
@@ -121,6 +122,22 @@ def test_settings_are_those_that_are_named(summary: Synthesized) -> None:
     for given in ((["colours"],), ((), ["counts"]), ((), (), {"fit": 0.1})):
         with pytest.raises(ConfigError, match="Expected"):
             summarizing.measured_settings(*given)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("also", "off"), [("words", {"marks": 0}), ("topics", {"topics": 0}), ("lengths", {"lengths": []})]
+)
+def test_what_is_measured_besides_is_not_turned_off(also: str, off: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match=f"Expected --with {also} or a setting that measures none, found both"):
+        dp.summarize(PRIVATE, POOL, label="label", **SMALL, also=[also], **off)  # type: ignore[arg-type]
+
+
+def test_a_list_may_be_typed_without_brackets() -> None:
+    found = synthesis_from_settings({"kind": "summary", "labels": "a, b", "lengths": "15,60"})
+    assert (found.labels, found.lengths) == (("a", "b"), (15, 60))
+    assert synthesis_from_settings({"kind": "summary", "lengths": 15}).lengths == (15,)
+    with pytest.raises(ConfigError, match=r"Setting 'lengths.1' of summary: .* found 'x'"):
+        synthesis_from_settings({"kind": "summary", "lengths": "15,x"})
 
 
 def test_a_corpus_is_the_same_from_memory_and_from_a_file(summary: Synthesized, tmp_path: Path) -> None:
