@@ -50,7 +50,7 @@ if TYPE_CHECKING:  # the ledger is loaded by those who use one
 TASK_RECORDS: Final = 16_384  #: Records of a task, whose whole answer is in memory at once
 _PROBED: Final = 32  # public texts whose points identify the rounding of a computer
 _COUNT: Final = 8  # bytes of a number of records
-_ARRAYS: Final = ("labels", "points", "unlike", "marks", "lengths")  # fields of a reading
+_ARRAYS: Final = ("labels", "points", "unlike", "marks", "lengths", "columns")  # fields of a reading
 
 
 @dataclass(frozen=True, slots=True, repr=False, kw_only=True)

@@ -73,8 +73,9 @@ def release(
         _check_inputs(source, public, reading)
     layout = reading.layout
     fields = Fields(
-        layout.text_field, label=reading.label_field, author=reading.author_field, subject=paying.subject_field
-    )
+        layout.text_field, label=reading.label_field, author=reading.author_field, subject=paying.subject_field,
+        measured=wanted.measured_fields,
+    )  # fmt: skip
     file_columns(target, None, settings(wanted), Fields(layout.text_field, label=reading.label_field))
     randomness = secure() if ending.seed is None else seeded(ending.seed)
     promised = guarantees(wanted, randomness=randomness)[-1]

@@ -19,11 +19,13 @@ from dptext.cli.synthesize import PRIVATE
 from dptext.errors import ConfigError
 from dptext.runs.specs import read_toml, synthesis_from_settings
 from dptext.runs.summarizing import fitted_like, measured_settings, read_summary, require_measured
+from dptext.text.declarations import with_files
+from dptext.types import Json
 
 
 @dataclass(frozen=True, slots=True)
 class PromisedLike(Promised):
-    """`Promised`, with defaults that `--like` changes."""
+    """`Promised`, with defaults that `--like` changes, and columns of a table."""
 
     epsilon: Annotated[
         float | None, promises("--epsilon", help="Epsilon of everything that leaves. Default: 1, or that of --like.")
@@ -40,6 +42,32 @@ class PromisedLike(Promised):
             "sum the mean of its parts.",
         ),
     ] = None
+    columns: Annotated[
+        list[str] | None,
+        promises(
+            "--column",
+            metavar="'NAME: WHAT'",
+            help="A column of the table, by its public values: 'priority: low|high', 'amount: 0..5000 by 20', 'day: "
+            "2024-01..2026-12 by month', 'country: @FILE', 'customer: id'. NAME? may be null. Repeatable.",
+        ),
+    ] = None
+    pairs: Annotated[
+        str | None,
+        promises(
+            "--pairs",
+            metavar="A+B,...",
+            help="Columns that are measured together, or none. Default: those that noise leaves readable.",
+        ),
+    ] = None
+
+    def settings(self) -> dict[str, Json]:
+        """Return the settings that are given. ConfigError: a file of labels, names or values cannot be read."""
+        found = Promised.settings(self)
+        if self.columns is not None:
+            found["columns"] = [with_files(each, lambda path: listed(f"@{path}", "--column")) for each in self.columns]
+        if self.pairs is not None:
+            found["pairs"] = [*listed(self.pairs, "--pairs")]
+        return found
 
 
 def summarize(

@@ -98,6 +98,11 @@ def write(
         bool,
         computes("--allow-remote", help="The server may stand elsewhere: public texts and noisy numbers go there."),
     ] = False,
+    rounded: Annotated[
+        bool,
+        leaves("--rounded", help="Apportion the values of columns to the noisy numbers, in place of drawing them."),
+    ] = False,
+    drop_other: Annotated[bool, leaves("--drop-other", help="Write the listed values of columns alone.")] = False,
     price: Annotated[
         str | None,
         runs("--price", metavar="READ,WRITTEN", help="With --dry-run: price of a million tokens read, and written."),
@@ -126,7 +131,10 @@ def write(
     settings: dict[str, Any] = merged(
         set_values(assignments, "writer"), {name: value for name, value in options_given.items() if value}
     )
-    ready = writing.prepared(read, writer=writer, mix=shares, public=public, text=text_field, **settings)
+    ready = writing.prepared(
+        read, writer=writer, mix=shares, public=public, text=text_field, rounded=rounded, drop_other=drop_other,
+        **settings,
+    )  # fmt: skip
     prices = _prices(price)
     if price is not None and not dry_run:
         raise ConfigError("Expected --price with --dry-run alone, which says what writing would cost.")

@@ -23,7 +23,7 @@ from dptext.runs.synthesized import Synthesized
 from dptext.runs.synthesizing import read_pool, run
 from dptext.runs.verification import verify
 from dptext.sampling.randomness import Randomness, secure, seeded
-from dptext.synthesis.blocks import COUNTS, LENGTHS, POINTS, TOPICS, WORDS
+from dptext.synthesis.blocks import COLUMNS, COUNTS, LENGTHS, POINTS, TOPICS, WORDS
 from dptext.synthesis.lengths import USUAL_LENGTHS
 from dptext.synthesis.spec import Fitted
 from dptext.synthesis.summary import FittedSummary, Summary, SummarySpec
@@ -44,6 +44,7 @@ _ALSO: Final[Mapping[str, Mapping[str, Json]]] = {
 _LONG: Final[Mapping[str, Json]] = {"marks": 40, "tokens": 300}
 _SHARES: Final = {
     POINTS: "point_share", COUNTS: "count_share", TOPICS: "topic_share", WORDS: "word_share", LENGTHS: "length_share",
+    COLUMNS: "column_share",
 }  # fmt: skip
 #: What a summary needs for a corpus to be written from it.
 WRITING_NEEDS: Final = (
@@ -153,15 +154,17 @@ def summarize(
     if like is not None:
         other = like.summary if isinstance(like, Synthesized) else read_summary(like)[0]
     settings: dict[str, Json] = {**measured_settings(also, without, shares, like=other), **set_}
-    corpus = Private(private, Fields(text=text, label=label, author=author), {"record": record})
-    if like is not None and other is not None:
+    fitted = None if other is None else fitted_like(other, settings)
+    wanted = synthesis_from_settings({**settings, "kind": "summary"}) if fitted is None else fitted.spec
+    fields = Fields(text=text, label=label, author=author, measured=wanted.measured_fields)
+    corpus = Private(private, fields, {"record": record})
+    if fitted is not None:
         if public_text is not None or seed is not None:
             raise ConfigError("Expected no public_text and no seed with like: the pool is that of the other summary.")
-        fitted = fitted_like(other, settings)
         corpus.check()
         found = run(corpus, fitted, payment=payment, randomness=randomness)
-        return replace(found, inputs=(*found.inputs, *(() if isinstance(like, Synthesized) else (Path(like),))))
-    wanted = synthesis_from_settings({**settings, "kind": "summary"})
+        named = () if like is None or isinstance(like, Synthesized) else (Path(like),)
+        return replace(found, inputs=(*found.inputs, *named))
     require_measured(wanted, also)
     ready = read_pool(wanted, corpus, public, text=public_text or text, seed=seed)
     if said := without_drafts(ready):
@@ -175,7 +178,9 @@ def fitted_like(other: Summary, changes: Mapping[str, Json]) -> FittedSummary:
     After a sum, `about` is the mean of its parts, as one of them is measured anew.
     """
     spec = other.spec
-    as_there = {name: getattr(spec, name) for name in ("marks", "topics", "points", "lengths", "tokens")}
+    as_there = {
+        name: getattr(spec, name) for name in ("marks", "topics", "points", "lengths", "tokens", "columns", "pairs")
+    }
     wanted = synthesis_from_settings({"labels": list(spec.labels), **as_there, **changes, "kind": "summary"})
     known = {name: getattr(wanted, name) for name in _OWN if name in changes}
     known["without_pool"] = spec.without_pool or bool(known.get("without_pool"))  # it is not there

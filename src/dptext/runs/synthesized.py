@@ -19,7 +19,7 @@ from dptext.synthesis.report import Topics
 from dptext.synthesis.summary import Summary
 from dptext.text.columns import TEXTS_ONLY, Columns
 from dptext.text.files import Target, sha256_of, writing
-from dptext.text.formats import READ_ONLY, Format, detect_format, endings, output_format
+from dptext.text.formats import READ_ONLY, Format, Scalar, detect_format, endings, output_format
 from dptext.text.records import Fields, Release
 from dptext.text.writers import APPENDABLE, encode_batch, write_all
 from dptext.types import Json
@@ -111,13 +111,14 @@ class Synthesized:
             raise ConfigError("Expected the result of dptext.summarize, found other results: they hold no summary.")
         return Summary.of_bytes(self.data)
 
-    def to_dict(self) -> dict[str, list[str | None]]:
-        """Return the columns of ids, texts and, with labels, labels as lists by name, for a data frame."""
+    def to_dict(self) -> dict[str, list[Scalar]]:
+        """Return the columns of ids, texts, labels if there are some, and the table as lists, for a data frame."""
         own = self.fields
         names = {own.id or "id": "id", own.text: "output"}
         if any(each.label is not None for each in self.releases):
             names[own.label or "label"] = "label"
-        return {name: [getattr(each, its) for each in self.releases] for name, its in names.items()}
+        found = {name: [getattr(each, its) for each in self.releases] for name, its in names.items()}
+        return {**found, **{name: [each.kept[name] for each in self.releases] for name in own.keep}}
 
     def to_pandas(self) -> Any:
         """Return a pandas data frame. MissingExtraError: pandas is not installed."""
@@ -168,13 +169,14 @@ def text_columns(
 ) -> tuple[Format, Columns]:
     """Return the format and columns of a file of texts with these labels. ConfigError: the path cannot be used."""
     _require_utf8(target)
-    columns = Columns(label=bool(labels), fields=fields or Fields())
+    own = fields or Fields()
+    columns = Columns(label=bool(labels), keep=own.keep, fields=own)
     if format is None:
         _require_ending(target, columns)
     kind = output_format(target, format)
     columns.names(kind)
     if kind in APPENDABLE:  # trial of the encoding; other formats fail as they are written
-        encode_batch((Release("0", "", labels[0] if labels else None),), kind, columns)
+        encode_batch((Release("0", "", labels[0] if labels else None, dict.fromkeys(own.keep)),), kind, columns)
     return kind, columns
 
 

@@ -96,7 +96,8 @@ def synthesize(
     from the noisy numbers that were kept, and neither reads a private text, nor draws noise, nor charges anything.
     """
     spec = synthesis_from_settings({"kind": kind, **set_})
-    corpus = Private(private, Fields(text=text, label=label, author=author), {"record": record})
+    fields = Fields(text=text, label=label, author=author, measured=spec.measured_fields)
+    corpus = Private(private, fields, {"record": record})
     fitted = read_pool(spec, corpus, public, text=public_text or text, seed=seed)
     return run(corpus, fitted, payment=payment, randomness=randomness)
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from os import PathLike
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from dptext.runs.certificate import Certificate, certificate_path
 from dptext.runs.results import IN_MEMORY
 from dptext.runs.summarizing import ReadSummary, read_summary
 from dptext.runs.synthesized import Synthesized
-from dptext.sampling.randomness import secure, seeded
+from dptext.sampling.randomness import Randomness, secure, seeded
 from dptext.synthesis.blocks import POINTS, TOPICS, WORDS
 from dptext.synthesis.from_drafts import FromDrafts
 from dptext.synthesis.from_model import FromLanguage
@@ -30,9 +30,10 @@ from dptext.synthesis.pool import pool_texts
 from dptext.synthesis.spec import Progress, Synthetic
 from dptext.synthesis.summary import Summary
 from dptext.text.columns import Columns
-from dptext.text.formats import Format
+from dptext.text.formats import Format, Scalar
 from dptext.text.reading import as_records
 from dptext.text.records import TEXT_FIELD, Fields, Release
+from dptext.text.schema import FreshIds
 from dptext.text.tables import Texts
 from dptext.text.writers import encode_batch
 from dptext.types import Json
@@ -91,12 +92,15 @@ class Prepared:
     how: FromPool | FromLanguage
     instead: str
     mix: Mapping[str, float] | None
+    rounded: bool = False
+    drop_other: bool = False
 
     @property
     def said(self) -> dict[str, Json]:
         """Writer, settings and mix, as the certificate has them."""
         settings = self.how.said() if isinstance(self.how, FromLanguage) else asdict(self.how)
-        return {"writer": self.writer, **settings, **({"mix": dict(self.mix)} if self.mix else {})}
+        table = {name: True for name in ("rounded", "drop_other") if getattr(self, name)}
+        return {"writer": self.writer, **settings, **({"mix": dict(self.mix)} if self.mix else {}), **table}
 
     def asks(self, price: tuple[float, float] | None = None) -> Iterator[str]:
         """Yield sentences on what would be asked of whom. `price` is that of a million tokens read, and written."""
@@ -116,6 +120,8 @@ def prepared(
     public: Texts | None = None,
     public_text: str | None = None,
     text: str = TEXT_FIELD,
+    rounded: bool = False,
+    drop_other: bool = False,
     **set_: Json,
 ) -> Prepared:
     """Read a summary and the settings of a writer. Arguments and errors are those of `write`."""
@@ -136,6 +142,8 @@ def prepared(
             f"Expected the pool, as this summary leaves it out ({found.public.pool_named}): give --public POOL, or "
             "public=POOL in Python."
         )
+    if (rounded or drop_other) and not found.spec.columns:
+        raise ConfigError("Expected a summary of columns for rounded and drop_other, found none: it has no table.")
     name, place, instead = _writer_of(found, writer, set_)
     given = {**({"size": size} if size else {}), **set_}
     kind = WRITERS[name]
@@ -154,7 +162,7 @@ def prepared(
         if space is not None and isinstance(space.encoder, OwnEncoder):
             space.encoder.embed([])  # it judges what is written: that it is not here is said before the work
     mixed = found if mix is None else found.mixed(mix)
-    return Prepared(mixed, certificate, digest, inputs, name, how, instead, mix)
+    return Prepared(mixed, certificate, digest, inputs, name, how, instead, mix, rounded, drop_other)
 
 
 def _writer_of(summary: Summary, given: str | None, set_: Mapping[str, Json]) -> tuple[str, str, str]:
@@ -192,6 +200,8 @@ def write(
     public_text: str | None = None,
     text: str = TEXT_FIELD,
     label: str | None = None,
+    rounded: bool = False,
+    drop_other: bool = False,
     seed: int | None = None,
     keep: str | PathLike[str] | None = None,
     force: bool = False,
@@ -216,6 +226,8 @@ def write(
         public_text: column of the pool's texts; None for the same name as `text`.
         text: name of the column of texts.
         label: name of the column of labels.
+        rounded: whether the values of columns are apportioned to the noisy numbers by largest remainders, not drawn.
+        drop_other: whether the listed values of columns alone are written.
         seed: seed of the writer's choices.
         keep: a file that keeps what a language model has written, so that a run that was stopped goes on. It stays
             until it is removed.
@@ -233,7 +245,10 @@ def write(
     """
     by = summary
     if not isinstance(by, Prepared):
-        by = prepared(by, writer=writer, size=size, mix=mix, public=public, public_text=public_text, text=text, **set_)
+        by = prepared(
+            by, writer=writer, size=size, mix=mix, public=public, public_text=public_text, text=text, rounded=rounded,
+            drop_other=drop_other, **set_,
+        )  # fmt: skip
     how, more = by.how, dict[str, Any]()
     source = secure() if seed is None else seeded(seed)
     if isinstance(how, FromLanguage):
@@ -250,10 +265,53 @@ def write(
         *_shares(by.summary, by.mix),
     )  # fmt: skip
     model = {"weights": made.weights} if made.weights else {}
+    table = Table.of(by.summary, made.labels, source, rounded=by.rounded, drop_other=by.drop_other)
     return _derived(
-        replace(made, sentences=said), by.certificate, by.sha256, {**by.said, **model}, by.inputs,
-        Fields(text=text, label=label),
+        replace(made, sentences=said), table, by.certificate, by.sha256, {**by.said, **model}, by.inputs,
+        Fields(text=text, label=label, id=table.id, keep=tuple(table.columns)),
     )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Table:
+    """The columns of a table beside its texts.
+
+    Attributes:
+        columns: the values of each column by name, but for the ids.
+        ids: the ids of the rows: fresh ones, or running numbers.
+        id: the name of the column of fresh ids; None without one.
+    """
+
+    columns: Mapping[str, Sequence[Scalar]]
+    ids: Sequence[str]
+    id: str | None
+
+    @classmethod
+    def of(
+        cls, summary: Summary, labels: Sequence[str | None], source: Randomness, *, rounded: bool, drop_other: bool
+    ) -> Self:
+        """Return the columns of rows with these labels, drawn from the noisy numbers of a summary."""
+        schema, n = summary.spec.schema, len(labels)
+        number = {label: i for i, label in enumerate(summary.spec.labels)}
+        places = np.array([number.get(label or "", 0) for label in labels], np.int64)
+        cells = np.zeros((n, 0), np.int64)
+        if schema:
+            model = summary.rows.without_other() if drop_other else summary.rows
+            cells = model.rows(places, source, rounded=rounded)
+        measured = iter(cells.T)
+        values = {
+            each.name: each.values(places if isinstance(each, FreshIds) else next(measured), source) for each in schema
+        }
+        name = next((each.name for each in schema if isinstance(each, FreshIds)), None)
+        ids = [str(i) for i in range(n)] if name is None else [str(value) for value in values.pop(name)]
+        return cls(values, ids, name)
+
+    @property
+    def kept(self) -> Iterator[dict[str, Scalar]]:
+        """The values of each row by the names of their columns."""
+        if not self.columns:
+            return iter([{}] * len(self.ids))
+        return (dict(zip(self.columns, row, strict=True)) for row in zip(*self.columns.values(), strict=True))
 
 
 def _too_large(of: Summary, how: FromPool | FromLanguage) -> Iterator[str]:
@@ -275,14 +333,20 @@ def _shares(of: Summary, mix: Mapping[str, float] | None) -> Iterator[str]:
 
 
 def _derived(
-    made: Synthetic, of: Certificate, digest: str, how: Mapping[str, Json], inputs: tuple[Path, ...], fields: Fields
+    made: Synthetic,
+    table: Table,
+    of: Certificate,
+    digest: str,
+    how: Mapping[str, Json],
+    inputs: tuple[Path, ...],
+    fields: Fields,
 ) -> Synthesized:
     """Return texts with the certificate of the summary that they were written from."""
-    both = enumerate(zip(made.texts, made.labels, strict=True))
-    releases = tuple(Release(str(i), text, label) for i, (text, label) in both)
+    rows = zip(table.ids, made.texts, made.labels, table.kept, strict=True)
+    releases = tuple(Release(id_, text, label, kept) for id_, text, label, kept in rows)
     if not releases:
         raise ConfigError("Expected at least one text to leave, found none: take another writer, or more public texts.")
-    columns = Columns(label=releases[0].label is not None, fields=fields)
+    columns = Columns(label=releases[0].label is not None, keep=fields.keep, fields=fields)
     data = encode_batch(releases, Format.JSONL, columns)
     certificate = replace(
         of, output=IN_MEMORY, sha256=hashlib.sha256(data).hexdigest(), records=len(releases), fields=columns.renamed,

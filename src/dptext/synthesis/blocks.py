@@ -1,23 +1,25 @@
 """The vector that a unit adds to a summary: blocks of cells, one kind of number each.
 
 A document adds its point in the row of its label, one in the count of its label, one in the cell of its label and
-nearest topic, one in the cell of its label and length, one for each of its marks in the row of its label, and one if it
-is unlike the pool. Each block takes a share of the squared length of a document's vector, so that all blocks together
-have length at most 1, by the weights of `dptext.synthesis.sums`. The vectors of an author are added up and scaled by
-one factor to length at most 1, so that a block of an author may have more than its share. One noise is added to the sum
-of all vectors. A block's noise, in its own units, is therefore smaller the larger its share is.
+nearest topic, one in the cell of its label and length, one for each of its marks in the row of its label, one if it is
+unlike the pool, and one in its cell of each marginal of its columns. Each block takes a share of the squared length of
+a document's vector, so that all blocks together have length at most 1, by the weights of `dptext.synthesis.sums`. The
+vectors of an author are added up and scaled by one factor to length at most 1, so that a block of an author may have
+more than its share. One noise is added to the sum of all vectors. A block's noise, in its own units, is therefore
+smaller the larger its share is.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
 from dptext.synthesis.agreement import Known
+from dptext.synthesis.marginals import Marginal
 from dptext.synthesis.readings import Reading
 from dptext.synthesis.sums import Noise, in_steps
 from dptext.types import Floats, Integers
@@ -28,18 +30,24 @@ TOPICS: Final = "topics"
 LENGTHS: Final = "lengths"
 WORDS: Final = "words"
 UNLIKE: Final = "unlike"
+#: All marginals together; each is a block of its own.
+COLUMNS: Final = "columns"
 _BELOW_ONE: Final = 1 - 2.0**-30  # so that rounding makes no vector too long
 
 
 @dataclass(frozen=True, slots=True)
 class SumBlock:
-    """Cells `(rows, width)` of the vector, from the cell `start` on. `part` is the value of one of its numbers."""
+    """Cells `(rows, width)` of the vector, from the cell `start` on. `part` is the value of one of its numbers.
+
+    A block of columns has their `marginal`.
+    """
 
     name: str
     start: int
     rows: int
     width: int
     part: float
+    marginal: Marginal | None = None
 
     @property
     def size(self) -> int:
@@ -56,10 +64,18 @@ class SumLayout:
 
     @classmethod
     def of(
-        cls, widths: Mapping[str, int], shares: Mapping[str, float], noise: Noise, *, rows: int, marks: int
+        cls,
+        widths: Mapping[str, int],
+        shares: Mapping[str, float],
+        noise: Noise,
+        *,
+        rows: int,
+        marks: int,
+        marginals: Sequence[Marginal] = (),
     ) -> SumLayout:
-        """Return the layout for blocks of these `widths` and `shares` of a document's squared length, by name.
+        """Return the layout for blocks of these `widths`, and marginals.
 
+        `shares` are those of a document's squared length, by name.
         `rows` is the number of labels, or 1 without any. A text has at most `marks` marks. Shares add up to at most 1.
         """
         blocks, start = list[SumBlock](), 0
@@ -71,6 +87,9 @@ class SumLayout:
                 part = in_steps(math.sqrt(shares[name] / (marks if name == WORDS else 1)))
             blocks.append(SumBlock(name, start, each, widths[name], part))
             start += blocks[-1].size
+        for own in marginals:
+            blocks.append(SumBlock(own.name, start, 1, own.size, in_steps(math.sqrt(shares[own.name])), own))
+            start += own.size
         return cls(tuple(blocks), marks if WORDS in widths else 0)
 
     @property
@@ -94,7 +113,11 @@ class SumLayout:
         cells, values = list[Integers](), list[Floats]()
         for block in self.blocks:
             row = block.start + labels * block.width
-            if block.name == POINTS:
+            if block.marginal is not None:
+                places = np.concatenate([labels, read.columns], axis=1)
+                cells.append(block.start + block.marginal.cells(places)[:, None])
+                values.append(np.full((n, 1), block.part))
+            elif block.name == POINTS:
                 cells.append(row + np.arange(block.width))
                 values.append(read.points * block.part)
             elif block.name == WORDS:

@@ -31,6 +31,7 @@ from dptext.types import Integers
 
 _MOST: Final = 0.9  # of the pool leaves at most, where no size is given
 _COPIES: Final = "Each text is a public text of the pool, word for word."
+_ANY: Final = "Texts follow no column: none was measured with points or topics."
 _LENGTHS: Final = "Texts of the pool are as long as they are: the noisy numbers of lengths choose none."
 _ENOUGH: Final = 0.25  # of that, at least, if only texts leave that fit their label better than others
 
@@ -61,10 +62,22 @@ class FromPool:
             if summary.wanted:
                 raise ConfigError("Expected no mix of labels: without class means no text of the pool has a label.")
             return self._by_topic(summary, source)
+        if summary.spec.axes.columns:
+            return self._any(summary, source)
         raise ConfigError(
             "Expected a summary of topics, or of points of labelled texts, to choose public texts by, found "
             f"{', '.join(summary.known)}: take --writer builtin if words were measured, or measure --with topics."
         )
+
+    def _any(self, summary: Summary, source: Randomness) -> Synthetic:
+        """Return texts of the pool for rows whose columns no text follows: each text as often as any other, about."""
+        spec, texts = summary.spec, summary.public.pool.texts
+        size = self.size or len(texts)
+        labels = np.repeat(np.arange(len(summary.shares)), apportioned(summary.shares, size))[shuffled(size, source)]
+        order = shuffled(len(texts), source)
+        given = tuple(spec.labels[c] if spec.labels else None for c in labels.tolist())
+        said = (_ANY, *_with(summary.report))
+        return Synthetic(tuple(texts[order[i % len(texts)]] for i in range(size)), given, summary.report, said)
 
     def _most(self, summary: Summary) -> int:
         there = len(summary.public.pool.texts)

@@ -24,6 +24,7 @@ from dptext.synthesis.readings import PublicReader
 from dptext.synthesis.space import PublicSpace
 from dptext.text.function_words import ENGLISH
 from dptext.text.records import Record, records_digest
+from dptext.text.schema import Column
 from dptext.types import Floats, Json
 
 Arrays = dict[str, NDArray[Any]]
@@ -90,6 +91,7 @@ class Public:
         bins: the bins of lengths; one bin if no lengths are measured.
         language: the language of the pool, as ISO 639 names it; English where that is not sure. Its function words say
             nothing.
+        columns: the declared columns that are measured.
     """
 
     pool: PublicPool
@@ -102,6 +104,7 @@ class Public:
     left_out: LeftOut | None = None
     bins: LengthBins = ANY_LENGTH
     language: str = ENGLISH
+    columns: tuple[Column, ...] = ()
 
     @property
     def has_pool(self) -> bool:
@@ -177,8 +180,8 @@ class Public:
 
     @property
     def reader(self) -> PublicReader:
-        """The readers of a text."""
-        return PublicReader(self.pool.space, self.lexicon, self.bins)
+        """The readers of a record."""
+        return PublicReader(self.pool.space, self.lexicon, self.bins, self.columns)
 
     @property
     def digests(self) -> dict[str, str]:
@@ -230,6 +233,7 @@ class Public:
         encoder: str,
         marks: int,
         bins: LengthBins,
+        columns: tuple[Column, ...],
     ) -> Self:
         """Return what `stored` returned. KeyError, ValueError, TypeError: these are other data."""
         texts, points = _unpacked(arrays["pool.texts"]), np.asarray(arrays["pool.points"], np.float64)
@@ -254,7 +258,7 @@ class Public:
         left_out = LeftOut.of_stored(described["left_out"]) if "left_out" in described else None
         language = str(described.get("language", ENGLISH))
         model = str(described["model"])
-        return cls(pool, centre, lexicon, rates, examples, drafts, model, left_out, bins, language)
+        return cls(pool, centre, lexicon, rates, examples, drafts, model, left_out, bins, language, columns)
 
 
 def _store_reader(reader: Embedder, described: dict[str, Json], arrays: Arrays) -> None:

@@ -170,6 +170,11 @@ class CorpusSpec:
         return (Unit(self.unit),)
 
     @property
+    def measured_fields(self) -> tuple[str, ...]:
+        """The names of the columns that are measured, besides texts, labels and authors."""
+        return ()
+
+    @property
     def advice(self) -> str:
         """The advice before a run with settings that measured worse than others; empty if there is none."""
         return ""

@@ -15,53 +15,40 @@ from typing import ClassVar, Final, Literal, Protocol, Self, runtime_checkable
 
 import numpy as np
 
-from dptext import _validate
 from dptext.embeddings.distilled import common_words
 from dptext.errors import ConfigError, DataError, MissingExtraError
 from dptext.frozen import Frozen
-from dptext.language.reading import MODEL_IS_PUBLIC, SMOLLM2
 from dptext.mechanism import OnProgress, settings
-from dptext.privacy.events import Event, ZcdpEvent
-from dptext.privacy.guarantee import Relation, Unit
 from dptext.sampling.randomness import Randomness, seeded
 from dptext.synthesis.agreement import Known, least_squares
-from dptext.synthesis.blocks import COUNTS, LENGTHS, POINTS, TOPICS, UNLIKE, WORDS, SumLayout
+from dptext.synthesis.blocks import COUNTS, LENGTHS, POINTS, TOPICS, UNLIKE, WORDS
 from dptext.synthesis.drafting import PublicDrafts, public_drafts
 from dptext.synthesis.labelling import class_sizes, prior_means
-from dptext.synthesis.lengths import LengthBins, LengthNumbers, length_shares
-from dptext.synthesis.lexicon import MOST_READ, fit_lexicon, mark_rates, rate_texts, untelling_words
+from dptext.synthesis.lengths import LengthNumbers, length_shares
+from dptext.synthesis.lexicon import fit_lexicon, mark_rates, rate_texts, untelling_words
+from dptext.synthesis.marginals import AUTO
+from dptext.synthesis.measured import MeasuredSpec
 from dptext.synthesis.measuring import OnePass
 from dptext.synthesis.pool import PublicPool, fit_pool, pool_texts
 from dptext.synthesis.public import Public
 from dptext.synthesis.readings import Corpus
 from dptext.synthesis.report import CorpusFit, LabelWords, Topics
+from dptext.synthesis.rows import RowModel
 from dptext.synthesis.space import UNLIKE_SHARE, says_something
-from dptext.synthesis.spec import CorpusSpec, Fitted, Progress, Synthetic
-from dptext.synthesis.sums import Draws, Noise
+from dptext.synthesis.spec import Fitted, Progress, Synthetic
+from dptext.synthesis.sums import Draws
 from dptext.text.function_words import ENGLISH
 from dptext.text.languages import main_language
 from dptext.text.reading import as_records
 from dptext.text.records import Record
 from dptext.types import Floats, Json
 
-NOBODY_TWICE: Final = "nobody is in two of the corpora whose summaries were added"
-#: The share of rho for the number of texts that are unlike the pool.
-FIT_SHARE: Final = 0.01
-#: How the rest of rho is shared among the blocks that are measured, unless a setting says otherwise.
-WEIGHTS: Final[Mapping[str, float]] = {POINTS: 4.0, COUNTS: 1.0, TOPICS: 0.5, LENGTHS: 0.5, WORDS: 4.0}
-_TOPICS_WITHOUT_POINTS: Final = 4.0
-_DIMS: Final = (64, 128, 256)
-# Largest squared length of the noise of a class mean, divided by classes - 1 (class means differ in classes - 1
-# directions). A space with more than the fewest directions must stay within this bound.
-_NOISY: Final = 6.5e-4
 _TEXTS_A_DIRECTION: Final = 8  # at least, of the pool: its covariance is estimated
-_TOPIC_DIMS: Final = 64
-_ROUNDING: Final = 1e-9  # of sums of shares
 _FORMAT: Final = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SummarySpec(CorpusSpec):
+class SummarySpec(MeasuredSpec):
     """Settings of a summary: what is measured, and at what noise.
 
     Use:
@@ -70,29 +57,9 @@ class SummarySpec(CorpusSpec):
 
     Guarantee:
         Every unit adds one vector of length at most 1. A document adds its count, its point in the row of its label,
-        one number for each of its `marks`, one for its nearest topic, one for its length, and one if it is unlike the
-        pool. All documents
-        of an author are added up and scaled by one factor. The sum has discrete Gaussian noise. Everything else reads
-        the noisy sum and public text alone.
-
-    Attributes:
-        names: meanings of the labels, one text for each, in their order; empty takes the labels as they are.
-        points: whether points are measured; only with labels.
-        dim: directions of the space; 0 chooses 64 to 256 by `about`, labels and noise. A small pool has fewer.
-        marks: largest number of different words of a text that count; 0 measures no words. With lengths, a digest of
-            the text draws them; without, the first of the list count.
-        lengths: least number of words of each bin of lengths but the first; empty measures no lengths.
-        vocabulary: largest number of words that can count.
-        model: the language model that writes public drafts, if words are measured and it is installed.
-        drafts: number of public drafts for each label.
-        tokens: largest number of tokens of a draft.
-        examples: number of public texts that the model is shown; with lengths, fewer where texts are long.
-        without_pool: whether the pool's texts are left out of the file. A writer is then given the pool.
-        count_share, point_share, topic_share, word_share, length_share: shares of rho, as a document spends it; 0 takes
-            the default. An author may spend all of rho in one block.
-        added: rho of each further summary that was added to this one; `dptext summary add` sets it.
-        added_shares: the shares of rho of these summaries, one after the other, each in the order of `blocks`.
-        disjoint: whether nobody is in two of the corpora whose summaries were added, by the word of their owners.
+        one number for each of its `marks`, one for its nearest topic, one for its length, one if it is unlike the pool,
+        and one in each marginal of its columns. All documents of an author are added up and scaled by one factor. The
+        sum has discrete Gaussian noise. Everything else reads the noisy sum and public text alone.
     """
 
     writes: ClassVar[bool] = False
@@ -100,157 +67,7 @@ class SummarySpec(CorpusSpec):
     suffix: ClassVar[str] = ".summary"
     command: ClassVar[str] = "summarize"
 
-    names: tuple[str, ...] = ()
-    points: bool = True
-    dim: int = 0
-    marks: int = 0
-    lengths: tuple[int, ...] = ()
-    vocabulary: int = 20_000
-    model: str = SMOLLM2
-    drafts: int = 48
-    tokens: int = 24
-    examples: int = 6
-    without_pool: bool = False
-    count_share: float = 0.0
-    point_share: float = 0.0
-    topic_share: float = 0.0
-    word_share: float = 0.0
-    length_share: float = 0.0
-    added: tuple[float, ...] = ()
-    added_shares: tuple[float, ...] = ()
-    disjoint: bool = False
     kind: Literal["summary"] = field(default="summary", init=False)
-
-    def __post_init__(self) -> None:
-        if self.names and len(self.names) != max(1, len(self.labels)):
-            wanted, found = max(1, len(self.labels)), len(self.names)
-            raise ConfigError(f"Expected {wanted} names, one for each label, found {found}.")
-        _validate.count(vocabulary=self.vocabulary, tokens=self.tokens)
-        _validate.not_negative(dim=self.dim, drafts=self.drafts, examples=self.examples)
-        _validate.within(0, MOST_READ, marks=self.marks)
-        _ = self.bins  # refuses lengths that do not grow
-        for name, share in self._given.items():
-            _validate.within(0.0, 0.98, **{f"{name[:-1]}_share": share})
-        CorpusSpec.__post_init__(self)
-        if not (self.labels or self.topics or self.marks or self.lengths):
-            raise ConfigError(
-                "Expected labels, topics, lengths or words to measure, found none: --labels a,b or --with topics."
-            )
-        if self.lengths and self.marks and self.tokens <= self.lengths[-1]:
-            raise ConfigError(
-                f"Expected more than {self.lengths[-1]} tokens, for texts of as many words, found tokens={self.tokens}"
-                ": set tokens=300."
-            )
-        idle = [name for name, share in self._given.items() if share and name not in self.blocks]
-        if idle:
-            raise ConfigError(f"Expected no share of rho for {', '.join(idle)}: that is not measured.")
-        shares = self.block_shares
-        if not math.isclose(total := sum(shares.values()), 1.0):
-            fit = shares.get(UNLIKE, 0.0)
-            raise ConfigError(
-                f"Expected shares of rho that add up to {1 - fit:g}, as all are named, found {total - fit:.3g}."
-            )
-        whole = len(self.added_shares) == len(self.added) * len(self.blocks) and min(self.added_shares, default=1.0) > 0
-        if not (whole and all(math.isclose(sum(each.values()), 1.0) for _, each in self._parts)):
-            raise ConfigError(
-                "Expected a share of rho above 0 for each block of each summary that was added: dptext summary add "
-                "adds summaries."
-            )
-
-    @property
-    def blocks(self) -> tuple[str, ...]:
-        """The names of the blocks that are measured."""
-        measured = {POINTS: self.points and bool(self.labels), TOPICS: self.topics > 0, WORDS: self.marks > 0}
-        measured[LENGTHS] = bool(self.lengths)
-        found = [name for name, there in measured.items() if there]
-        return (COUNTS, *found, *((UNLIKE,) if self.reads_points else ()))
-
-    @property
-    def bins(self) -> LengthBins:
-        """The bins of lengths; one bin if no lengths are measured. ConfigError: lengths do not grow."""
-        return LengthBins(self.lengths)
-
-    @property
-    def reads_points(self) -> bool:
-        """Whether texts get points, in a space that an encoder reads."""
-        return self.topics > 0 or (self.points and bool(self.labels))
-
-    @property
-    def _given(self) -> dict[str, float]:
-        return {
-            POINTS: self.point_share, COUNTS: self.count_share, TOPICS: self.topic_share, WORDS: self.word_share,
-            LENGTHS: self.length_share,
-        }  # fmt: skip
-
-    @property
-    def block_shares(self) -> dict[str, float]:
-        """The share of rho of each block of a document. Shares that are not set divide the rest by `WEIGHTS`."""
-        given = {name: share for name, share in self._given.items() if share}
-        free = {name: WEIGHTS[name] for name in self.blocks if name not in given and name != UNLIKE}
-        if TOPICS in free and POINTS not in self.blocks:
-            free[TOPICS] = _TOPICS_WITHOUT_POINTS
-        own = {UNLIKE: FIT_SHARE} if UNLIKE in self.blocks else {}
-        left = 1.0 - sum(own.values()) - sum(given.values())
-        if left < -_ROUNDING or (free and left <= _ROUNDING):
-            most = f"{1 - sum(own.values()):g}" + (f", and leave some for {', '.join(free)}" if free else "")
-            raise ConfigError(
-                f"Expected shares of rho that add up to at most {most}, found {sum(given.values()):.3g} for "
-                f"{' + '.join(given)}."
-            )
-        whole = sum(free.values())
-        return {**own, **given, **{name: left * weight / whole for name, weight in free.items()}}
-
-    @property
-    def _parts(self) -> list[tuple[Noise, Mapping[str, float]]]:
-        """The noise, and the share of rho of each block, of this summary and of those that were added to it."""
-        n, relation = len(self.blocks), Relation(self.relation)
-        added = (dict(zip(self.blocks, self.added_shares[i * n :], strict=False)) for i in range(len(self.added)))
-        noises = (Noise(rho, relation) for rho in self.added)
-        return [(self.noise(), self.block_shares), *zip(noises, added, strict=True)]
-
-    @property
-    def assumed(self) -> tuple[str, ...]:
-        """The assumptions; with words also that the language model is public, and that added corpora are apart."""
-        model = (MODEL_IS_PUBLIC,) if self.marks else ()
-        return (*self.assumptions, *model, *((NOBODY_TWICE,) if self.added and self.disjoint else ()))
-
-    def events(self, unit: Unit) -> tuple[Event, ...]:
-        """Return the events of one unit: all summaries that were added, or the costliest if nobody is in two."""
-        own = CorpusSpec.events(self, unit)
-        if self.disjoint:
-            return (ZcdpEvent(max(self.rho, *self.added)),) if self.added else own
-        return (*own, *(ZcdpEvent(rho) for rho in self.added))
-
-    @property
-    def shown(self) -> tuple[str, ...]:
-        """The meanings of the labels; of all texts "text" without labels."""
-        return self.names or self.labels or ("text",)
-
-    def directions(self, scale: float) -> int:
-        """Return the number of directions of the space. `scale` is the noise of a point's coordinate."""
-        if self.dim:
-            return self.dim
-        if POINTS not in self.blocks:
-            return _TOPIC_DIMS
-        most, noise = _NOISY * (len(self.labels) - 1), scale * len(self.labels) / self.about
-        return max((dim for dim in _DIMS if dim * noise**2 <= most), default=_DIMS[0])
-
-    def layout(self, *, dim: int, width: int, share: float = 1.0) -> SumLayout:
-        """Return the blocks for points of `dim` coordinates and a list of `width` words."""
-        return self._layout(self.noise(share), self.block_shares, dim=dim, width=width)
-
-    def _layout(self, noise: Noise, shares: Mapping[str, float], *, dim: int, width: int) -> SumLayout:
-        widths = {POINTS: dim, COUNTS: 1, TOPICS: self.topics, LENGTHS: len(self.bins), WORDS: width, UNLIKE: 1}
-        measured = {name: widths[name] for name in self.blocks}
-        return SumLayout.of(measured, shares, noise, rows=max(1, len(self.labels)), marks=self.marks)
-
-    def deviations(self) -> dict[str, float]:
-        """Return the deviation of the noise of each block: of this summary, and of those that were added to it."""
-        found = dict.fromkeys(self.blocks, 0.0)
-        for noise, shares in self._parts:
-            for each in self._layout(noise, shares, dim=1, width=1).blocks:
-                found[each.name] = math.hypot(found[each.name], noise.scale / each.part)
-        return found
 
     def fit(
         self, *, public: Iterable[Record], seed: int | None = None, on_progress: OnProgress | None = None
@@ -291,7 +108,18 @@ class SummarySpec(CorpusSpec):
             )  # fmt: skip
             rates = mark_rates(lexicon, texts, drafts, max(1, len(self.labels)))
             rates = rates.astype(np.float32).astype(np.float64)  # as a summary stores them
-        found = Public(pool, centre, lexicon, rates, examples, drafts, digest, bins=self.bins, language=language)
+        found = Public(
+            pool,
+            centre,
+            lexicon,
+            rates,
+            examples,
+            drafts,
+            digest,
+            bins=self.bins,
+            language=language,
+            columns=self.axes.columns,
+        )
         return FittedSummary(self, found.without_pool() if self.without_pool else found)
 
     def written(self, summary: Summary, source: Randomness, on_progress: Progress | None = None) -> Synthetic:
@@ -311,6 +139,7 @@ class SummarySpec(CorpusSpec):
             replace(small, words=0, unit="author", relation="replace_one", lengths=(4, 8)),
             replace(small, points=False, topics=0),
             replace(small, labels=(), words=0, marks=0, unit="author"),
+            replace(small, topics=0, marks=0, columns=("stars: 1..5 by 1", "where?: north|south"), pairs=(AUTO,)),
         )
 
 
@@ -459,6 +288,12 @@ class Summary:
         return length_shares(self.known[LENGTHS], self.sizes)
 
     @property
+    def rows(self) -> RowModel:
+        """The model of rows of the declared columns."""
+        spec = self.spec
+        return RowModel.of(spec.axes, spec.marginals, self.known, self.sizes)
+
+    @property
     def fit(self) -> CorpusFit | None:
         """The fit of the pool; None if texts have no points."""
         if UNLIKE not in self.known or self.public.pool.space is None:
@@ -523,7 +358,14 @@ class Summary:
                     f"Expected a summary of format {_FORMAT}, found {head['format']!r}: another dptext wrote it."
                 )
             spec = _spec_of(head["settings"])
-            public = Public.of_stored(head["public"], arrays, encoder=spec.encoder, marks=spec.marks, bins=spec.bins)
+            public = Public.of_stored(
+                head["public"],
+                arrays,
+                encoder=spec.encoder,
+                marks=spec.marks,
+                bins=spec.bins,
+                columns=spec.axes.columns,
+            )
             known = {
                 name: Known(np.asarray(arrays[f"numbers.{name}"], np.float64), float(deviation))
                 for name, deviation in head["deviations"].items()
@@ -591,7 +433,7 @@ class Summary:
         one, two = self.spec, other.spec
         found = {
             name: getattr(one, name) == getattr(two, name)
-            for name in ("unit", "relation", "labels", "names", "marks", "lengths")
+            for name in ("unit", "relation", "labels", "names", "marks", "lengths", "columns", "pairs")
         }
         return {
             **found,

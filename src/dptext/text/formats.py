@@ -158,6 +158,12 @@ def spelled(value: object) -> object:
     return as_string(found) if is_scalar(found) and found is not None else found
 
 
+def cell_text(value: object) -> str | None:
+    """Return the spelling of a value of a measured column. None for null, and for what is no text, number or date."""
+    found = value if isinstance(value, str) else spelled(value)
+    return found if isinstance(found, str) and string_fault(found) is None else None
+
+
 def name_of(value: object) -> str | None:
     """Return the name of a record, author or subject. None if the value names nobody, as CSV's empty string does.
 

@@ -72,8 +72,10 @@ class Fields:
         subject: Field of the name under which a ledger charges the record, a string or an integer: the lasting name
             of the document, or of its author.
         keep: Fields that are public and are copied to the release.
+        measured: Fields that a summary measures, read as texts into ``kept``. No value of theirs makes a record bad.
 
-    ConfigError: If a name is empty or given twice in ``keep``, or the text field is to be used as something else.
+    ConfigError: If a name is empty or given twice in ``keep`` or ``measured``, or the text field is to be used as
+        something else.
     """
 
     text: str = TEXT_FIELD
@@ -82,18 +84,23 @@ class Fields:
     author: str | None = None
     keep: tuple[str, ...] = ()
     subject: str | None = None
+    measured: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         others = [name for name in (self.id, self.label, self.author, self.subject) if name is not None]
-        if not all([self.text, *others, *self.keep]):
+        if not all([self.text, *others, *self.keep, *self.measured]):
             raise ConfigError("Expected names of fields that are not empty. Name the field or leave it out.")
-        if self.text in others or self.text in self.keep:
+        if self.text in others or self.text in (*self.keep, *self.measured):
             raise ConfigError(
                 f"Expected text={self.text!r} to be no other field. The text field holds the private text, which "
                 "must not leave as an id, a label, an author, a subject or a kept field."
             )
-        if len(set(self.keep)) < len(self.keep):
-            raise ConfigError(f"Expected keep={self.keep!r} to name each field once. Remove the repetition.")
+        for name in ("keep", "measured"):
+            fields = getattr(self, name)
+            if len(set(fields)) < len(fields):
+                raise ConfigError(f"Expected {name}={fields!r} to name each field once. Remove the repetition.")
+        if set(self.keep) & set(self.measured):
+            raise ConfigError(f"Expected no field among keep={self.keep!r} that is measured, which is private.")
 
 
 def require_labels(records: Sequence[Record], labels: Sequence[str], name: str) -> None:

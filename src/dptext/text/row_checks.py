@@ -15,7 +15,7 @@ from typing import Any, Final, cast
 import numpy as np
 
 from dptext.text.batches import Batch, Kept
-from dptext.text.formats import Scalar, as_scalar, is_scalar, name_of, spelled, string_fault
+from dptext.text.formats import Scalar, as_scalar, cell_text, is_scalar, name_of, spelled, string_fault
 from dptext.text.lines import Bad, Broken, Chunk, Row, Table, missing_field
 from dptext.text.packed_rows import PlainTexts, kinds, plain_scalars, plain_texts
 from dptext.text.records import Fields, Record
@@ -87,6 +87,7 @@ class Checks:
             if not is_scalar(value):
                 return Bad(f"the field {name!r} is not a string, a finite number, a date, a boolean or null")
             kept[name] = value
+        kept |= {name: cell_text(row[name]) for name in fields.measured}
         record = Record(id_ or default_id, text, label, author, kept, subject=subject)
         defaults = (fields.label or "label", fields.author or "author", fields.subject or "subject")
         return self._strings(record, (fields.id or "id", fields.text, *defaults))
@@ -110,7 +111,7 @@ class Checks:
 
 def needed(fields: Fields) -> list[str]:
     """Return the names of all fields, the text's field first, each once."""
-    names = (fields.text, fields.id, fields.label, fields.author, fields.subject, *fields.keep)
+    names = (fields.text, fields.id, fields.label, fields.author, fields.subject, *fields.keep, *fields.measured)
     return list(dict.fromkeys(name for name in names if name is not None))
 
 
@@ -124,11 +125,12 @@ def batch_of(chunk: Chunk, fields: Fields, *, first: int, max_characters: int) -
     ids = list(map(str, range(first, first + len(texts)))) if fields.id is None else _names(table[fields.id])
     authors, subjects = (nothing if name is None else _names(table[name]) for name in (fields.author, fields.subject))
     labels = nothing if fields.label is None else table[fields.label]
-    kept = {name: column for name in fields.keep if plain_scalars(column := table[name])}
+    kept: dict[str, Sequence[Scalar]] = {name: column for name in fields.keep if plain_scalars(column := table[name])}
     if ids is None or authors is None or subjects is None or len(kept) < len(fields.keep):
         return None
     if not plain_scalars(labels) or not plain_texts(texts) or _longest(texts, max_characters) > max_characters:
         return None
+    kept |= {name: list(map(cell_text, table[name])) for name in fields.measured}
     return Batch(ids, texts, _written(labels), authors, subjects, Kept(kept, len(texts)))
 
 

@@ -44,7 +44,15 @@ def reading(seed: int, n: int) -> Reading:
         own = rng.choice(WIDTH, rng.integers(0, MARKS + 1), replace=False)
         row[: len(own)] = np.sort(own)
     unlike = rng.integers(0, 2, n).astype(np.float64)
-    return Reading(rng.integers(0, ROWS, n), points, unlike, marks, [None] * n, rng.integers(0, N_LENGTHS, n))
+    return Reading(
+        rng.integers(0, ROWS, n),
+        points,
+        unlike,
+        marks,
+        [None] * n,
+        rng.integers(0, N_LENGTHS, n),
+        np.zeros((n, 0), np.int64),
+    )
 
 
 def squares(layout: SumLayout, read: Reading, relation: Relation) -> list[int]:
@@ -118,7 +126,9 @@ def test_a_text_that_has_all_uses_its_whole_length(relation: Relation) -> None:
     """The parts give nothing away: a share that is not used would be noise for nothing."""
     shares = {POINTS: 0.4, COUNTS: 0.1, TOPICS: 0.05, LENGTHS: 0.04, WORDS: 0.4, UNLIKE: 0.01}
     point = np.full((1, DIM), 1 / math.sqrt(DIM)) / (1 + 2.0**-40)
-    full = Reading(np.array([1]), point, np.ones(1), np.array([[0, 4, 8]]), [None], np.array([2]))
+    full = Reading(
+        np.array([1]), point, np.ones(1), np.array([[0, 4, 8]]), [None], np.array([2]), np.zeros((1, 0), np.int64)
+    )
     (squared,) = squares(layout_of(shares, relation), full, relation)
     assert STEPS**2 * 0.999 < squared <= STEPS**2
 

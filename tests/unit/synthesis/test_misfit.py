@@ -15,10 +15,11 @@ from dptext.privacy.guarantee import Relation
 from dptext.registry import SYNTHESES
 from dptext.sampling.randomness import seeded
 from dptext.synthesis.blocks import UNLIKE
+from dptext.synthesis.measured import FIT_SHARE
 from dptext.synthesis.prototypes import Prototypes
 from dptext.synthesis.report import CorpusFit, Topics
 from dptext.synthesis.spec import Fitted
-from dptext.synthesis.summary import FIT_SHARE, SummarySpec
+from dptext.synthesis.summary import SummarySpec
 from dptext.synthesis.sums import STEPS, Draws, Noise, PrivateSum
 from dptext.synthesis.votes import TopicReport
 from dptext.text.batches import Batch

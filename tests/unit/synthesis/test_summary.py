@@ -16,14 +16,15 @@ from dptext.sampling.randomness import secure, seeded
 from dptext.synthesis.agreement import Known, least_squares
 from dptext.synthesis.blocks import COUNTS, POINTS, TOPICS, UNLIKE, WORDS
 from dptext.synthesis.from_pool import FromPool
+from dptext.synthesis.measured import FIT_SHARE
 from dptext.synthesis.readings import Corpus
-from dptext.synthesis.summary import FIT_SHARE, FittedSummary, Summary, SummarySpec
+from dptext.synthesis.summary import FittedSummary, Summary, SummarySpec
 from dptext.synthesis.sums import STEPS, Draws, Noise, PrivateSum, clipped
 from dptext.text.batches import Batch
 
 POOL = dp.sample_records(200, seed=2)
 PRIVATE = dp.sample_records(300, seed=1)
-ALL, BY_AUTHOR, WITHOUT_POINTS, WITHOUT_LABELS = SummarySpec.tiny()
+ALL, BY_AUTHOR, WITHOUT_POINTS, WITHOUT_LABELS, WITH_COLUMNS = SummarySpec.tiny()
 
 
 def corpus(records: list[dp.Record]) -> Corpus:

@@ -1,0 +1,141 @@
+"""Which columns of a table are measured together: numbers of units by one column, and by two.
+
+The choice follows public settings alone: the declared columns, the noise, and about how many units there are.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from dptext.errors import ConfigError
+from dptext.text.schema import Column, FreshIds
+from dptext.types import Integers
+
+#: The name of the labels among columns.
+LABEL: Final = "label"
+#: Pairs are chosen by `usual_pairs`.
+AUTO: Final = "auto"
+#: No pairs are measured.
+NONE: Final = "none"
+_JOINED: Final = "+"
+_LARGEST: Final = 200_000  # cells of a pair that is named
+# The largest share of a pair's units that noise alone moves to other cells: a pair with more is not measured.
+_MOVED: Final = 0.1
+_MEAN_NOISE: Final = 0.4  # half of the mean of |noise| in deviations
+_ONE_WAY: Final = 4.0  # weight of the numbers by one column, beside those of a pair with as many cells
+
+
+@dataclass(frozen=True, slots=True)
+class Marginal:
+    """Numbers of units by one column, or by two.
+
+    Attributes:
+        name: the name of its block.
+        axes: places of its columns among all axes: 0 is the label, and the declared columns follow.
+        shape: number of cells of each.
+    """
+
+    name: str
+    axes: tuple[int, ...]
+    shape: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        """The number of cells."""
+        return math.prod(self.shape)
+
+    def cells(self, places: Integers) -> Integers:
+        """Return the cell of each unit, `(n,)`. `places` `(n, axes)` are its cells in each axis."""
+        return np.ravel_multi_index(tuple(places[:, axis] for axis in self.axes), self.shape).astype(np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Axes:
+    """The labels and the columns that are measured, in order. The axis of the labels is there without labels, too."""
+
+    labels: int
+    columns: tuple[Column, ...]
+
+    @classmethod
+    def of(cls, labels: Sequence[str], schema: Sequence[Column]) -> Axes:
+        """Return the axes of labels and declared columns. ConfigError: a column is called as the labels are."""
+        if labels and any(column.name == LABEL for column in schema):
+            raise ConfigError(f"Expected no column {LABEL!r} beside labels, which are a column of that name.")
+        return cls(len(labels), tuple(column for column in schema if not isinstance(column, FreshIds)))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of all axes."""
+        return (LABEL, *(column.name for column in self.columns))
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The number of cells of each axis."""
+        return (max(1, self.labels), *map(len, self.columns))
+
+    def marginal(self, *axes: int) -> Marginal:
+        """Return the marginal of these axes."""
+        return Marginal(
+            f"columns {_JOINED.join(self.names[axis] for axis in axes)}", axes, tuple(self.sizes[axis] for axis in axes)
+        )
+
+    @property
+    def one_way(self) -> tuple[Marginal, ...]:
+        """The numbers by each column. Those by label are counts."""
+        return tuple(map(self.marginal, range(1, len(self.names))))
+
+    @property
+    def pairs(self) -> dict[str, Marginal]:
+        """All pairs by name, such as "priority+amount", those with few cells first."""
+        first = 0 if self.labels else 1
+        both = itertools.combinations(range(first, len(self.names)), 2)
+        found = sorted((self.marginal(*pair) for pair in both), key=lambda each: (each.size, each.axes))
+        return {_JOINED.join(self.names[axis] for axis in each.axes): each for each in found}
+
+    def named(self, pairs: Sequence[str]) -> tuple[Marginal, ...]:
+        """Return the numbers by each column, and the pairs of these names. ConfigError: a name is unknown."""
+        known = self.pairs
+        for name in pairs:
+            if name not in known:
+                raise ConfigError(
+                    f"Expected {name!r} to be a pair of columns, such as {', '.join([*known][:4]) or 'none'}."
+                )
+            if known[name].size > _LARGEST:
+                raise ConfigError(f"Expected {name!r} to have at most {_LARGEST:,} cells, found {known[name].size:,}.")
+        return (*self.one_way, *(known[name] for name in pairs))
+
+    def usual_pairs(self, scale: float, about: int) -> tuple[str, ...]:
+        """Return the names of the pairs that are measured unless some are named, those with few cells first.
+
+        `scale` is the deviation of the noise of one marginal that takes the share of all columns alone. A pair is taken
+        as long as noise moves at most a tenth of the units of any pair to other cells.
+        """
+        found: list[str] = []
+        for name in self.pairs:
+            tried = self.named([*found, name])
+            shares = marginal_shares(tried)
+            moved = [
+                _MEAN_NOISE * each.size * scale / math.sqrt(shares[each.name]) / about
+                for each in tried
+                if len(each.axes) > 1
+            ]
+            if max(moved) > _MOVED:
+                break
+            found.append(name)
+        return tuple(found)
+
+
+def marginal_shares(marginals: Sequence[Marginal]) -> Mapping[str, float]:
+    """Return the share of each marginal of what all columns have, by name.
+
+    The summed noise of all cells is least if shares grow with the power 2/3 of the number of cells.
+    """
+    weights = {each.name: each.size ** (2 / 3) * (_ONE_WAY if len(each.axes) == 1 else 1.0) for each in marginals}
+    whole = sum(weights.values())
+    return {name: weight / whole for name, weight in weights.items()}

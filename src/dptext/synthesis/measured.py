@@ -1,0 +1,267 @@
+"""The settings of what a summary measures: its blocks, their shares of rho, and their noise."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+from dptext import _validate
+from dptext.errors import ConfigError
+from dptext.language.reading import MODEL_IS_PUBLIC, SMOLLM2
+from dptext.privacy.events import Event, ZcdpEvent
+from dptext.privacy.guarantee import Relation, Unit
+from dptext.synthesis.blocks import COLUMNS, COUNTS, LENGTHS, POINTS, TOPICS, UNLIKE, WORDS, SumLayout
+from dptext.synthesis.lengths import LengthBins
+from dptext.synthesis.lexicon import MOST_READ
+from dptext.synthesis.marginals import AUTO, NONE, Axes, Marginal, marginal_shares
+from dptext.synthesis.spec import CorpusSpec
+from dptext.synthesis.sums import Noise
+from dptext.text.declarations import schema_of
+from dptext.text.schema import Column
+
+NOBODY_TWICE: Final = "nobody is in two of the corpora whose summaries were added"
+#: The share of rho for the number of texts that are unlike the pool.
+FIT_SHARE: Final = 0.01
+#: How the rest of rho is shared among the blocks that are measured, unless a setting says otherwise.
+WEIGHTS: Final[Mapping[str, float]] = {
+    POINTS: 4.0, COUNTS: 1.0, TOPICS: 0.5, LENGTHS: 0.5, WORDS: 4.0, COLUMNS: 2.0,
+}  # fmt: skip
+_TOPICS_WITHOUT_POINTS: Final = 4.0
+_DIMS: Final = (64, 128, 256)
+# Largest squared length of the noise of a class mean, divided by classes - 1 (class means differ in classes - 1
+# directions). A space with more than the fewest directions must stay within this bound.
+_NOISY: Final = 6.5e-4
+_TOPIC_DIMS: Final = 64
+_ROUNDING: Final = 1e-9  # of sums of shares
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredSpec(CorpusSpec, ABC):
+    """Settings of what is measured, besides those of `CorpusSpec`.
+
+    Attributes:
+        names: meanings of the labels, one text for each, in their order; empty takes the labels as they are.
+        points: whether points are measured; only with labels.
+        dim: directions of the space; 0 chooses 64 to 256 by `about`, labels and noise. A small pool has fewer.
+        marks: largest number of different words of a text that count; 0 measures no words. With lengths, a digest of
+            the text draws them; without, the first of the list count.
+        lengths: least number of words of each bin of lengths but the first; empty measures no lengths.
+        columns: declarations of the table's other columns, as `dptext.text.declarations.declared` reads them. A value
+            that is not listed counts as *other*.
+        pairs: pairs of columns that are measured together, such as "priority+amount"; "auto" takes those that
+            noise leaves readable, and "none" none.
+        vocabulary: largest number of words that can count.
+        model: the language model that writes public drafts, if words are measured and it is installed.
+        drafts: number of public drafts for each label.
+        tokens: largest number of tokens of a draft.
+        examples: number of public texts that the model is shown; with lengths, fewer where texts are long.
+        without_pool: whether the pool's texts are left out of the file. A writer is then given the pool.
+        count_share, point_share, topic_share, word_share, length_share, column_share: shares of rho, as a document
+            spends it; 0 takes the default. An author may spend all of rho in one block.
+        added: rho of each further summary that was added to this one; `dptext summary add` sets it.
+        added_shares: the shares of rho of these summaries, one after the other, each in the order of `blocks`.
+        disjoint: whether nobody is in two of the corpora whose summaries were added, by the word of their owners.
+    """
+
+    names: tuple[str, ...] = ()
+    points: bool = True
+    dim: int = 0
+    marks: int = 0
+    lengths: tuple[int, ...] = ()
+    columns: tuple[str, ...] = ()
+    pairs: tuple[str, ...] = (AUTO,)
+    vocabulary: int = 20_000
+    model: str = SMOLLM2
+    drafts: int = 48
+    tokens: int = 24
+    examples: int = 6
+    without_pool: bool = False
+    count_share: float = 0.0
+    point_share: float = 0.0
+    topic_share: float = 0.0
+    word_share: float = 0.0
+    length_share: float = 0.0
+    column_share: float = 0.0
+    added: tuple[float, ...] = ()
+    added_shares: tuple[float, ...] = ()
+    disjoint: bool = False
+
+    def __post_init__(self) -> None:
+        if self.names and len(self.names) != max(1, len(self.labels)):
+            wanted, found = max(1, len(self.labels)), len(self.names)
+            raise ConfigError(f"Expected {wanted} names, one for each label, found {found}.")
+        _validate.count(vocabulary=self.vocabulary, tokens=self.tokens)
+        _validate.not_negative(dim=self.dim, drafts=self.drafts, examples=self.examples)
+        _validate.within(0, MOST_READ, marks=self.marks)
+        _ = self.bins  # refuses lengths that do not grow
+        for name, share in self._given.items():
+            _validate.within(0.0, 0.98, **{f"{name[:-1]}_share": share})
+        CorpusSpec.__post_init__(self)
+        if not (self.labels or self.topics or self.marks or self.lengths or self.columns):
+            raise ConfigError(
+                "Expected labels, columns, topics, lengths or words to measure, found none: --labels a,b or --with "
+                "topics."
+            )
+        if self.pairs == (NONE,):
+            object.__setattr__(self, "pairs", ())
+        if self.pairs == (AUTO,):  # chosen once: a summary like this one, with other noise, has the same pairs
+            scale = self.noise().scale / math.sqrt(self._main_shares[COLUMNS]) if self.axes.columns else math.inf
+            object.__setattr__(self, "pairs", self.axes.usual_pairs(scale, self.about))
+        if self.lengths and self.marks and self.tokens <= self.lengths[-1]:
+            raise ConfigError(
+                f"Expected more than {self.lengths[-1]} tokens, for texts of as many words, found tokens={self.tokens}"
+                ": set tokens=300."
+            )
+        idle = [name for name, share in self._given.items() if share and name not in self._main]
+        if idle:
+            raise ConfigError(f"Expected no share of rho for {', '.join(idle)}: that is not measured.")
+        shares = self.block_shares
+        if not math.isclose(total := sum(shares.values()), 1.0):
+            fit = shares.get(UNLIKE, 0.0)
+            raise ConfigError(
+                f"Expected shares of rho that add up to {1 - fit:g}, as all are named, found {total - fit:.3g}."
+            )
+        whole = len(self.added_shares) == len(self.added) * len(self.blocks) and min(self.added_shares, default=1.0) > 0
+        if not (whole and all(math.isclose(sum(each.values()), 1.0) for _, each in self._parts)):
+            raise ConfigError(
+                "Expected a share of rho above 0 for each block of each summary that was added: dptext summary add "
+                "adds summaries."
+            )
+
+    @property
+    def _main(self) -> tuple[str, ...]:
+        """The names of what is measured, all columns being one of them."""
+        measured = {POINTS: self.points and bool(self.labels), TOPICS: self.topics > 0, WORDS: self.marks > 0}
+        measured |= {LENGTHS: bool(self.lengths), COLUMNS: bool(self.axes.columns)}
+        found = [name for name, there in measured.items() if there]
+        return (COUNTS, *found, *((UNLIKE,) if self.reads_points else ()))
+
+    @property
+    def blocks(self) -> tuple[str, ...]:
+        """The names of the blocks that are measured; each marginal of the columns is one."""
+        main = (name for name in self._main if name != COLUMNS)
+        return (*main, *(each.name for each in self.marginals))
+
+    @property
+    def schema(self) -> tuple[Column, ...]:
+        """The declared columns, ids among them. ConfigError: a declaration is none, or two have one name."""
+        return _schema(self.columns)
+
+    @property
+    def axes(self) -> Axes:
+        """The labels and the columns that are measured. ConfigError: see `Axes.of`."""
+        return Axes.of(self.labels, self.schema)
+
+    @property
+    def measured_fields(self) -> tuple[str, ...]:
+        """The names of the declared columns, but for ids."""
+        return self.axes.names[1:]
+
+    @property
+    def marginals(self) -> tuple[Marginal, ...]:
+        """The marginals that are measured. ConfigError: a pair is unknown."""
+        return self.axes.named(self.pairs)
+
+    @property
+    def bins(self) -> LengthBins:
+        """The bins of lengths; one bin if no lengths are measured. ConfigError: lengths do not grow."""
+        return LengthBins(self.lengths)
+
+    @property
+    def reads_points(self) -> bool:
+        """Whether texts get points, in a space that an encoder reads."""
+        return self.topics > 0 or (self.points and bool(self.labels))
+
+    @property
+    def _given(self) -> dict[str, float]:
+        return {
+            POINTS: self.point_share, COUNTS: self.count_share, TOPICS: self.topic_share, WORDS: self.word_share,
+            LENGTHS: self.length_share, COLUMNS: self.column_share,
+        }  # fmt: skip
+
+    @property
+    def block_shares(self) -> dict[str, float]:
+        """The share of rho of each block of a document. Shares that are not set divide the rest by `WEIGHTS`."""
+        main = self._main_shares
+        columns = main.pop(COLUMNS, 0.0)
+        return {**main, **{name: share * columns for name, share in marginal_shares(self.marginals).items()}}
+
+    @property
+    def _main_shares(self) -> dict[str, float]:
+        given = {name: share for name, share in self._given.items() if share}
+        free = {name: WEIGHTS[name] for name in self._main if name not in given and name != UNLIKE}
+        if TOPICS in free and POINTS not in self._main:
+            free[TOPICS] = _TOPICS_WITHOUT_POINTS
+        own = {UNLIKE: FIT_SHARE} if UNLIKE in self._main else {}
+        left = 1.0 - sum(own.values()) - sum(given.values())
+        if left < -_ROUNDING or (free and left <= _ROUNDING):
+            most = f"{1 - sum(own.values()):g}" + (f", and leave some for {', '.join(free)}" if free else "")
+            raise ConfigError(
+                f"Expected shares of rho that add up to at most {most}, found {sum(given.values()):.3g} for "
+                f"{' + '.join(given)}."
+            )
+        whole = sum(free.values())
+        return {**own, **given, **{name: left * weight / whole for name, weight in free.items()}}
+
+    @property
+    def _parts(self) -> list[tuple[Noise, Mapping[str, float]]]:
+        """The noise, and the share of rho of each block, of this summary and of those that were added to it."""
+        n, relation = len(self.blocks), Relation(self.relation)
+        added = (dict(zip(self.blocks, self.added_shares[i * n :], strict=False)) for i in range(len(self.added)))
+        noises = (Noise(rho, relation) for rho in self.added)
+        return [(self.noise(), self.block_shares), *zip(noises, added, strict=True)]
+
+    @property
+    def assumed(self) -> tuple[str, ...]:
+        """The assumptions; with words also that the language model is public, and that added corpora are apart."""
+        model = (MODEL_IS_PUBLIC,) if self.marks else ()
+        return (*self.assumptions, *model, *((NOBODY_TWICE,) if self.added and self.disjoint else ()))
+
+    def events(self, unit: Unit) -> tuple[Event, ...]:
+        """Return the events of one unit: all summaries that were added, or the costliest if nobody is in two."""
+        own = CorpusSpec.events(self, unit)
+        if self.disjoint:
+            return (ZcdpEvent(max(self.rho, *self.added)),) if self.added else own
+        return (*own, *(ZcdpEvent(rho) for rho in self.added))
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """The meanings of the labels; of all texts "text" without labels."""
+        return self.names or self.labels or ("text",)
+
+    def directions(self, scale: float) -> int:
+        """Return the number of directions of the space. `scale` is the noise of a point's coordinate."""
+        if self.dim:
+            return self.dim
+        if POINTS not in self.blocks:
+            return _TOPIC_DIMS
+        most, noise = _NOISY * (len(self.labels) - 1), scale * len(self.labels) / self.about
+        return max((dim for dim in _DIMS if dim * noise**2 <= most), default=_DIMS[0])
+
+    def layout(self, *, dim: int, width: int, share: float = 1.0) -> SumLayout:
+        """Return the blocks for points of `dim` coordinates and a list of `width` words."""
+        return self._layout(self.noise(share), self.block_shares, dim=dim, width=width)
+
+    def _layout(self, noise: Noise, shares: Mapping[str, float], *, dim: int, width: int) -> SumLayout:
+        widths = {POINTS: dim, COUNTS: 1, TOPICS: self.topics, LENGTHS: len(self.bins), WORDS: width, UNLIKE: 1}
+        measured = {name: widths[name] for name in self._main if name != COLUMNS}
+        return SumLayout.of(
+            measured, shares, noise, rows=max(1, len(self.labels)), marks=self.marks, marginals=self.marginals
+        )
+
+    def deviations(self) -> dict[str, float]:
+        """Return the deviation of the noise of each block: of this summary, and of those that were added to it."""
+        found = dict.fromkeys(self.blocks, 0.0)
+        for noise, shares in self._parts:
+            for each in self._layout(noise, shares, dim=1, width=1).blocks:
+                found[each.name] = math.hypot(found[each.name], noise.scale / each.part)
+        return found
+
+
+@lru_cache(64)
+def _schema(declarations: tuple[str, ...]) -> tuple[Column, ...]:
+    return schema_of(declarations)

@@ -1,0 +1,220 @@
+"""Rows of a table from noisy numbers by one column and by two: a tree of columns, from which rows are drawn.
+
+Everything here reads noisy numbers and public settings alone, so that any number of rows costs nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, Self
+
+import numpy as np
+
+from dptext.sampling.discrete import uniform_below
+from dptext.sampling.randomness import Randomness
+from dptext.synthesis.agreement import Known
+from dptext.synthesis.marginals import Axes, Marginal
+from dptext.synthesis.pool import apportioned, shuffled
+from dptext.types import Floats, Integers
+
+# Deviations by which what sets a pair apart from independent columns must surpass what noise alone gives.
+_SURE: Final = 2.0
+_LEAST: Final = 1e-12
+_ROUNDS: Final = 50  # of fitting a pair to its columns
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Edge:
+    """Two columns that belong together: shares of the cells of `child` by the cell of `parent`, in rows."""
+
+    parent: int
+    child: int
+    shares: Floats
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RowModel:
+    """A model of rows: shares of the cells of each axis, and the edges of a tree (or several), parents first.
+
+    The first axis is the label. A column without edge is independent of all others.
+    """
+
+    axes: Axes
+    shares: tuple[Floats, ...]
+    edges: tuple[Edge, ...]
+
+    @classmethod
+    def of(cls, axes: Axes, marginals: Sequence[Marginal], known: Mapping[str, Known], labels: Floats) -> Self:
+        """Return the model of noisy numbers by the names of marginals; `labels` `(labels or 1,)` are shares.
+
+        The numbers of a column are the means of all that are measured of it, weighted by their noise. A pair is used
+        only where it is set apart from independent columns by more than noise explains, and is pulled towards them by
+        the share of noise (positive-part James-Stein). The tree has the largest mutual information (Chow and Liu 1968).
+        """
+        both = [
+            (each.axes, known[each.name].numbers.reshape(each.shape), known[each.name].deviation) for each in marginals
+        ]
+        wholes = [np.array([numbers.sum()]) for _, numbers, _ in both]
+        total = max(1.0, float(_mean(wholes, [d * math.sqrt(numbers.size) for _, numbers, d in both])[0]))
+        shares = [labels / labels.sum()]
+        for axis in range(1, len(axes.names)):
+            own = [(numbers, places, d) for places, numbers, d in both if axis in places]
+            sums = [_along(numbers, places, axis) for numbers, places, _ in own]
+            noise = [d * math.sqrt(numbers.size / len(n)) for (numbers, _, d), n in zip(own, sums, strict=True)]
+            shares.append(_on_simplex(_mean(sums, noise) / total))
+        pairs = {
+            places: _together(n / total, d / total, shares[places[0]], shares[places[1]])
+            for places, n, d in both
+            if len(places) > 1
+        }
+        worth = {places: _information(table) for places, table in pairs.items() if table is not None}
+        return cls(axes, tuple(shares), tuple(_tree(worth, pairs, len(axes.names))))
+
+    def without_other(self) -> Self:
+        """Return the model of rows in which every value is a listed one, or null where a column may be null.
+
+        A column of which nothing else is known keeps its cells.
+        """
+        kept = [np.ones(len(self.shares[0]), bool)]
+        for column, own in zip(self.axes.columns, self.shares[1:], strict=True):
+            there = np.ones(len(column), bool)
+            there[column.unlisted] = column.null and column.unlisted == len(column) - 1
+            kept.append(there if own[there].sum() > 0 else np.ones(len(column), bool))
+        shares = tuple(_normal(own * there) for own, there in zip(self.shares, kept, strict=True))
+        edges = tuple(
+            replace(edge, shares=_rows(edge.shares * kept[edge.child], shares[edge.child])) for edge in self.edges
+        )
+        return replace(self, shares=shares, edges=edges)
+
+    def rows(self, labels: Integers, source: Randomness, *, rounded: bool = False) -> Integers:
+        """Return cells of the columns for rows with these labels, `(n, columns)`.
+
+        They are drawn. If `rounded`, the cells of a column are apportioned among the rows of each cell of its parent by
+        largest remainders, and only which row gets which is drawn.
+        """
+        n = len(labels)
+        found = np.zeros((n, len(self.shares)), np.int64)
+        found[:, 0] = labels
+        known = {0}
+        children = {edge.child: edge for edge in self.edges}
+        for axis in self._order:
+            if axis in known:
+                continue
+            edge = children.get(axis)
+            groups = np.zeros(n, np.int64) if edge is None else found[:, edge.parent]
+            chances = self.shares[axis][None] if edge is None else edge.shares
+            found[:, axis] = _apportioned(groups, chances, source) if rounded else _drawn(groups, chances, source)
+            known.add(axis)
+        return found[:, 1:]
+
+    @property
+    def _order(self) -> list[int]:
+        """All axes, parents before their children."""
+        children = [edge.child for edge in self.edges]
+        return [*(axis for axis in range(len(self.shares)) if axis not in children), *children]
+
+
+def _mean(numbers: Sequence[Floats], deviations: Sequence[float]) -> Floats:
+    """Return the mean of numbers of one shape, weighted by the inverse square of their deviations."""
+    return np.asarray(np.average(numbers, axis=0, weights=[1 / deviation**2 for deviation in deviations]))
+
+
+def _along(numbers: Floats, places: tuple[int, ...], axis: int) -> Floats:
+    """Return the numbers by one of the axes of a marginal."""
+    others = tuple(i for i, place in enumerate(places) if place != axis)
+    return np.asarray(numbers.sum(axis=others))
+
+
+def _on_simplex(shares: Floats) -> Floats:
+    """Return the nearest numbers that are not negative and add up to 1 (Held, Wolfe and Crowder 1974)."""
+    ordered = np.sort(shares)[::-1]
+    over = np.cumsum(ordered) - 1.0
+    n = int(np.flatnonzero(ordered * np.arange(1, len(shares) + 1) > over)[-1])
+    return np.asarray(np.maximum(shares - over[n] / (n + 1), 0.0))
+
+
+def _together(noisy: Floats, deviation: float, rows: Floats, columns: Floats) -> Floats | None:
+    """Return the shares of a pair, whose sums are those of its columns; None if it tells nothing beyond noise.
+
+    Both sides of what sets the pair apart from independent columns add up to 0.
+    """
+    apart = noisy - np.outer(rows, columns)
+    apart = apart - apart.mean(axis=0, keepdims=True) - apart.mean(axis=1, keepdims=True) + apart.mean()
+    free = (noisy.shape[0] - 1) * (noisy.shape[1] - 1)
+    size, noise = float(np.square(apart).sum()), free * deviation**2
+    if not free or size <= noise * (1 + _SURE * math.sqrt(2 / free)):
+        return None
+    found = np.outer(rows, columns) + (1 - noise / size) * apart
+    fitted = np.maximum(found, 0.0) + _LEAST * np.outer(rows > 0, columns > 0)
+    for _ in range(_ROUNDS):
+        fitted *= (rows / np.maximum(fitted.sum(axis=1), _LEAST))[:, None]
+        fitted *= columns / np.maximum(fitted.sum(axis=0), _LEAST)
+    return np.asarray(fitted / fitted.sum())
+
+
+def _information(table: Floats) -> float:
+    """Return the mutual information of the two sides of a table of shares, in nats."""
+    alone = np.outer(table.sum(axis=1), table.sum(axis=0))
+    there = table > 0
+    return float((table[there] * np.log(table[there] / alone[there])).sum())
+
+
+def _tree(worth: Mapping[tuple[int, ...], float], pairs: Mapping[tuple[int, ...], Floats | None], n: int) -> list[Edge]:
+    """Return the edges of the trees of the largest mutual information, parents first; the label is a root."""
+    part, chosen = list(range(n)), list[tuple[int, ...]]()
+    for places in sorted(worth, key=lambda places: (-worth[places], places)):
+        one, two = part[places[0]], part[places[1]]
+        if one != two:
+            chosen.append(places)
+            part = [one if own == two else own for own in part]
+    edges, reached, waiting = list[Edge](), set[int](), list(range(n))
+    while waiting:
+        parent = waiting.pop(0)
+        reached.add(parent)
+        for places in chosen:
+            if parent not in places:
+                continue
+            child = places[1 - places.index(parent)]
+            if child in reached:
+                continue
+            table = pairs[places]
+            assert table is not None  # noqa: S101 (it has a worth)
+            own = table if places[0] == parent else table.T
+            edges.append(Edge(parent, child, _rows(own, own.sum(axis=0))))
+            reached.add(child)
+            waiting.remove(child)
+            waiting.insert(0, child)  # the next one, so that a tree is finished before another begins
+    return edges
+
+
+def _normal(shares: Floats) -> Floats:
+    return np.asarray(shares / max(float(shares.sum()), _LEAST))
+
+
+def _rows(shares: Floats, usual: Floats) -> Floats:
+    """Return rows that add up to 1; a row of nothing becomes the usual one."""
+    sums = shares.sum(axis=1, keepdims=True)
+    return np.asarray(np.where(sums > 0, shares / np.maximum(sums, _LEAST**2), _normal(usual)))
+
+
+def _drawn(groups: Integers, chances: Floats, source: Randomness) -> Integers:
+    """Return a cell for each row, drawn by the chances `(groups, cells)` of its group."""
+    at = uniform_below(1 << 53, len(groups), source).astype(np.float64) / (1 << 53)
+    ends = np.cumsum(chances, axis=1)
+    found = np.zeros(len(groups), np.int64)
+    for group in np.unique(groups).tolist():
+        rows = np.flatnonzero(groups == group)
+        found[rows] = np.searchsorted(ends[group] / ends[group, -1], at[rows], side="right")
+    return found
+
+
+def _apportioned(groups: Integers, chances: Floats, source: Randomness) -> Integers:
+    """Return a cell for each row: each group has its cells in proportion to its chances `(groups, cells)`."""
+    found = np.zeros(len(groups), np.int64)
+    for group in np.unique(groups).tolist():
+        rows = np.flatnonzero(groups == group)
+        cells = np.repeat(np.arange(chances.shape[1]), apportioned(chances[group], len(rows)))
+        found[rows] = cells[shuffled(len(rows), source)]
+    return found

@@ -1,0 +1,134 @@
+"""Declarations of columns, as they are typed: `priority: low|normal|high`, `amount: 0..5000 by 20`, `customer: id`."""
+
+from __future__ import annotations
+
+import calendar
+import re
+from collections.abc import Callable, Iterable, Sequence
+from datetime import date
+from decimal import Decimal
+from pathlib import Path
+from typing import Final
+
+from dptext.errors import ConfigError
+from dptext.text.labels import matched
+from dptext.text.schema import MOST_CELLS, OTHER, PERS, Column, Dated, FreshIds, Listed, Numeric, escaped
+
+_USUAL_BINS: Final = 20  # of a number whose declaration names no width
+_NUMBER: Final = r"[+-]?\d{1,15}(?:\.\d{1,9})?"
+_RANGE: Final = re.compile(rf"({_NUMBER})\s*\.\.\s*({_NUMBER})(?:\s+by\s+({_NUMBER}))?", re.ASCII)
+_DAY: Final = r"\d{4}-\d\d(?:-\d\d)?"
+_DATES: Final = re.compile(rf"({_DAY})\s*\.\.\s*({_DAY})(?:\s+by\s+(\w+))?", re.ASCII)
+_FORMS: Final = (
+    "low|normal|high for listed values, @values.txt for those in a file, 0..5000 by 20 for numbers, "
+    "2024-01..2026-12 by month for dates, id for fresh ids"
+)
+_DAYS: Final = {"day": 1, "week": 7, "month": 28, "quarter": 90, "year": 365}  # of a bin, at least
+
+
+def declared(text: str) -> Column:
+    """Return the column of a declaration such as "priority: low|normal|high"; a name that ends in ? may be null.
+
+    ConfigError: it is no declaration.
+    """
+    head, colon, what = text.partition(":")
+    name, null = head.strip().removesuffix("?").strip(), head.strip().endswith("?")
+    what = what.strip()
+    if not colon or not name or not what or not name.isprintable():
+        raise ConfigError(f"Expected a column to look like 'NAME: WHAT', found {text!r:.80}. WHAT is {_FORMS}.")
+    if what == "id":
+        if null:
+            raise ConfigError(f"Expected the ids of {name!r} not to be null: take the ? away.")
+        return FreshIds(name, null=False)
+    if parts := _RANGE.fullmatch(what):
+        return _numeric(name, null, *parts.groups())
+    if parts := _DATES.fullmatch(what):
+        return _dated(name, null, *parts.groups())
+    return listed(name, _parts(what), null=null)
+
+
+def listed(name: str, values: Sequence[str], *, null: bool = False) -> Listed:
+    """Return a column of these values. One that begins with * is the text that *other* is written as.
+
+    ConfigError: there are too few or too many values, or two are alike.
+    """
+    rests = [each[1:] for each in values if each.startswith("*")]
+    known = tuple(each[1:] if each.startswith("\\*") else each for each in values if not each.startswith("*"))
+    if len(rests) > 1 or not known:
+        raise ConfigError(f"Expected the column {name!r} to list values, and at most one text for all others.")
+    rest = rests[0] if rests else OTHER
+    found = (*known, rest)
+    if not all(each and each.isprintable() and each == each.strip() for each in found):
+        raise ConfigError(
+            f"Expected the values of {name!r} to be texts without control characters, none of them empty."
+        )
+    alike = [each for each in known if matched([each], [other for other in found if other != each])[0] != each]
+    if len(set(found)) < len(found) or alike:
+        twice = alike[0] if alike else next(each for each in found if found.count(each) > 1)
+        raise ConfigError(
+            f"Expected the values of {name!r} and the text for all others to differ, found {twice!r} twice or in two "
+            f"spellings. Name that text, which is {OTHER!r} by default, as the last value: a|b|*rest."
+        )
+    _require_few(name, len(known))
+    return Listed(name, null, known, rest)
+
+
+def schema_of(declarations: Iterable[str]) -> tuple[Column, ...]:
+    """Return the columns of declarations. ConfigError: one is none, or two have one name."""
+    found = tuple(map(declared, declarations))
+    names = [column.name for column in found]
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ConfigError(f"Expected each column once, found {twice!r} twice.")
+    return found
+
+
+def with_files(declaration: str, read: Callable[[Path], Sequence[str]]) -> str:
+    """Return a declaration with the values of the file that it names by @PATH, one a line; others as they are."""
+    head, colon, what = declaration.partition(":")
+    if not what.strip().startswith("@"):
+        return declaration
+    values = [line.strip() for line in read(Path(what.strip()[1:]))]
+    return f"{head}{colon} {'|'.join(escaped(value) for value in values if value)}"
+
+
+def _numeric(name: str, null: bool, low: str, high: str, by: str | None) -> Numeric:
+    numbers = [Decimal(each) for each in (low, high, by) if each is not None]
+    decimals = max(0, *(-int(each.as_tuple().exponent) for each in numbers))
+    first, last, *width = (int(each.scaleb(decimals)) for each in numbers)
+    if first >= last:
+        raise ConfigError(f"Expected the numbers of {name!r} to grow, found {low}..{high}.")
+    each = width[0] if width else max(1, -(-(last - first + 1) // _USUAL_BINS))
+    if each < 1:
+        raise ConfigError(f"Expected the bins of {name!r} to be wider than 0, found {by}.")
+    _require_few(name, (last - first) // each + 1)
+    return Numeric(name, null, first, last, each, decimals)
+
+
+def _dated(name: str, null: bool, low: str, high: str, per: str | None) -> Dated:
+    days, chosen = len(low) > len("2024-01"), per or "month"
+    if days != (len(high) > len("2024-01")):
+        raise ConfigError(f"Expected both ends of {name!r} to be days, or both months, found {low}..{high}.")
+    if chosen not in PERS or (not days and chosen in ("day", "week")):
+        known = ", ".join(PERS if days else PERS[2:])
+        raise ConfigError(f"Expected the dates of {name!r} by one of {known}, found {chosen!r:.40}.")
+    try:
+        first, last = (date.fromisoformat(each if days else f"{each}-01") for each in (low, high))
+    except ValueError:
+        raise ConfigError(f"Expected the ends of {name!r} to be dates, found {low}..{high}.") from None
+    if not days:
+        last = last.replace(day=calendar.monthrange(last.year, last.month)[1])
+    if first >= last or last.year > 9998:
+        raise ConfigError(f"Expected the dates of {name!r} to grow, found {low}..{high}.")
+    _require_few(name, (last - first).days // _DAYS[chosen])
+    return Dated(name, null, first, last, chosen, days)  # type: ignore[arg-type]  # it is one of them
+
+
+def _require_few(name: str, cells: int) -> None:
+    if cells > MOST_CELLS:
+        raise ConfigError(f"Expected {name!r} to have at most {MOST_CELLS:,} values or bins, found {cells:,}.")
+
+
+def _parts(text: str) -> list[str]:
+    """Return the parts between bars; a bar after a backslash is part of a value."""
+    return [re.sub(r"\\([|\\])", r"\1", part).strip() for part in re.split(r"(?<!\\)\|", text)]

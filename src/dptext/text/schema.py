@@ -1,0 +1,304 @@
+"""The columns of a table besides its text: what the owner declares of each, and how a value is read and written.
+
+A declaration is public. It alone says which values there are, and how they are written; a private value changes neither
+type nor form of what leaves, and no error tells of one.
+
+    >>> from dptext.text.declarations import declared
+    >>> column = declared("amount: 0..100 by 20")
+    >>> column.cells(["7", "100", "-3", "many"]).tolist()  # outside is clipped to the ends; what is no number is other
+    [0, 5, 0, 6]
+    >>> declared("priority?: low|high").cells(["high", None, "so so"]).tolist()  # ? allows null
+    [1, 3, 2]
+    >>> column.declaration, declared("when: 2024-01..2024-12 by quarter").names[1:]
+    ('amount: 0..100 by 20', ('2024-04 to 2024-06', '2024-07 to 2024-09', '2024-10 to 2024-12', 'other'))
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+from decimal import Decimal, InvalidOperation
+from functools import cached_property
+from typing import Final, Literal, TypeAlias, get_args
+
+import numpy as np
+
+from dptext.sampling.discrete import uniform_below_each
+from dptext.sampling.randomness import Randomness
+from dptext.text.formats import Scalar
+from dptext.text.labels import matched
+from dptext.types import Integers
+
+OTHER: Final = "other"  #: what a value is written as that is not listed, unless a declaration names another text
+MOST_CELLS: Final = 20_000  #: of a column
+Per: TypeAlias = Literal["day", "week", "month", "quarter", "year"]
+PERS: Final = get_args(Per)
+_DATED: Final = re.compile(r"(\d{4})-(\d\d)(?:-(\d\d)(?:[ T].*)?)?", re.ASCII | re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Column(ABC):
+    """A declared column. Its cells are the listed values or bins, then one for what is not listed or does not parse.
+
+    Listed values have a last cell for null, if the column may be null; numbers and dates have one cell for both. An
+    empty text is null, as CSV knows no other. Without slots, for what is computed once.
+
+    Attributes:
+        name: its name in files.
+        null: whether it may be null; if not, null is not listed.
+    """
+
+    name: str
+    null: bool
+
+    @property
+    @abstractmethod
+    def shown(self) -> tuple[str, ...]:
+        """What the listed values or bins are called in reports, in order."""
+
+    @property
+    @abstractmethod
+    def declaration(self) -> str:
+        """The declaration, as `declared` reads it."""
+
+    @abstractmethod
+    def _place(self, text: str) -> int | None:
+        """Return the cell of a spelled value; None if it is no value of the column."""
+
+    @abstractmethod
+    def _written(self, cells: Integers, source: Randomness) -> list[Scalar]:
+        """Return values for cells of listed values or bins, drawn uniformly within a bin."""
+
+    @property
+    def unlisted(self) -> int:
+        """The cell of a value that is not listed, or does not parse."""
+        return len(self.shown)
+
+    @property
+    def extra(self) -> tuple[str, ...]:
+        """What the cells after the listed values or bins are called: one for null, or for what does not parse."""
+        return ("null",) if self.null else (OTHER,)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What all cells are called in reports."""
+        return (*self.shown, *self.extra)
+
+    def __len__(self) -> int:
+        return len(self.shown) + len(self.extra)
+
+    def cells(self, texts: Sequence[str | None]) -> Integers:
+        """Return the cell of each value as `cell_text` gives it, `(n,)`: a function of this value alone."""
+        found: dict[str | None, int] = {text: self._cell(text) for text in set(texts)}
+        return np.array([found[text] for text in texts], np.int64)
+
+    def _cell(self, text: str | None) -> int:
+        if not text:
+            return len(self) - 1 if self.null else self.unlisted
+        place = self._place(text)
+        return self.unlisted if place is None else place
+
+    def values(self, cells: Integers, source: Randomness) -> list[Scalar]:
+        """Return the values of cells, in the type of the declaration; what is not listed is null."""
+        listed = cells < self.unlisted
+        found: list[Scalar] = [None] * len(cells)
+        for place, value in zip(np.flatnonzero(listed).tolist(), self._written(cells[listed], source), strict=True):
+            found[place] = value
+        return found
+
+
+@dataclass(frozen=True)
+class Listed(Column):
+    """A column of listed values. `rest` is the text that *other* is written as, which no value equals."""
+
+    listed: tuple[str, ...]
+    rest: str = OTHER
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """The values."""
+        return self.listed
+
+    @property
+    def extra(self) -> tuple[str, ...]:
+        """The text of values that are not listed, and null if the column may be null."""
+        return (self.rest, "null") if self.null else (self.rest,)
+
+    def values(self, cells: Integers, source: Randomness) -> list[Scalar]:
+        """Return the values of cells; what is not listed is `rest`."""
+        names: list[Scalar] = [*self.listed, self.rest, None]
+        return [names[cell] for cell in cells.tolist()]
+
+    @property
+    def declaration(self) -> str:
+        """The declaration."""
+        rest = () if self.rest == OTHER else (f"*{escaped(self.rest)}",)
+        return f"{_head(self)}{'|'.join([*map(escaped, self.listed), *rest])}"
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {value: i for i, value in enumerate(self.listed)}
+
+    def _place(self, text: str) -> int | None:
+        return self._places.get(matched([text], self.listed)[0] or "")
+
+    def _written(self, cells: Integers, source: Randomness) -> list[Scalar]:
+        return self.values(cells, source)
+
+
+@dataclass(frozen=True)
+class Numeric(Column):
+    """Numbers from `low` to `high`, both included, in steps of 10^-decimals. A bin has `by` of these steps.
+
+    `low`, `high` and `by` are whole numbers of steps. The last bin may have fewer steps.
+    """
+
+    low: int
+    high: int
+    by: int
+    decimals: int
+
+    @cached_property
+    def shown(self) -> tuple[str, ...]:
+        """The bins."""
+        firsts = range(self.low, self.high + 1, self.by)
+        return tuple(self._bin(first, min(first + self.by - 1, self.high)) for first in firsts)
+
+    def _bin(self, first: int, last: int) -> str:
+        return self._text(first) if first == last else f"{self._text(first)} to {self._text(last)}"
+
+    def _text(self, steps: int) -> str:
+        return f"{Decimal(steps).scaleb(-self.decimals):f}"
+
+    @property
+    def declaration(self) -> str:
+        """The declaration."""
+        return f"{_head(self)}{self._text(self.low)}..{self._text(self.high)} by {self._text(self.by)}"
+
+    def _place(self, text: str) -> int | None:
+        try:
+            value = Decimal(text.strip()) if len(text) <= 400 else None
+        except InvalidOperation:
+            return None
+        if value is None or not value.is_finite():
+            return None
+        low, high = (Decimal(each).scaleb(-self.decimals) for each in (self.low, self.high))
+        if value <= low or value >= high:
+            return 0 if value <= low else (self.high - self.low) // self.by
+        return (math.floor(value.scaleb(self.decimals)) - self.low) // self.by
+
+    def _written(self, cells: Integers, source: Randomness) -> list[Scalar]:
+        steps = _within(self.low, self.high, self.by, cells, source)
+        return [step if not self.decimals else step / 10**self.decimals for step in steps]
+
+
+@dataclass(frozen=True)
+class Dated(Column):
+    """Dates from `low` to `high`, both included, in bins of a day, week, month, quarter or year.
+
+    Without `days`, both ends are months, and months are written.
+    """
+
+    low: date
+    high: date
+    per: Per
+    days: bool
+
+    @cached_property
+    def _firsts(self) -> tuple[date, ...]:
+        """The first day of each bin; the first bin begins at `low`."""
+        found, day = [self.low], self.low
+        while (day := _next(day, self.per)) <= self.high:
+            found.append(day)
+        return tuple(found)
+
+    @cached_property
+    def shown(self) -> tuple[str, ...]:
+        """The bins."""
+        lasts = [first - timedelta(1) for first in (*self._firsts[1:], self.high + timedelta(1))]
+        both = zip(map(self._text, self._firsts), map(self._text, lasts), strict=True)
+        return tuple(first if first == last else f"{first} to {last}" for first, last in both)
+
+    def _text(self, day: date) -> str:
+        return day.isoformat() if self.days else day.isoformat()[:7]
+
+    @property
+    def declaration(self) -> str:
+        """The declaration."""
+        return f"{_head(self)}{self._text(self.low)}..{self._text(self.high)} by {self.per}"
+
+    @cached_property
+    def _ordinals(self) -> Integers:
+        return np.array([day.toordinal() for day in self._firsts], np.int64)
+
+    def _place(self, text: str) -> int | None:
+        parts = _DATED.fullmatch(text.strip())
+        try:
+            day = None if parts is None else date(int(parts[1]), int(parts[2]), int(parts[3] or 1))
+        except ValueError:
+            return None
+        if day is None:
+            return None
+        day = min(max(day, self.low), self.high)
+        return int(np.searchsorted(self._ordinals, day.toordinal(), side="right")) - 1
+
+    def _written(self, cells: Integers, source: Randomness) -> list[Scalar]:
+        ends = np.append(self._ordinals[1:], self.high.toordinal() + 1)
+        sizes = (ends - self._ordinals)[cells].astype(np.uint64)
+        drawn = self._ordinals[cells] + uniform_below_each(sizes, source).astype(np.int64)
+        return [self._text(date.fromordinal(day)) for day in drawn.tolist()]
+
+
+@dataclass(frozen=True)
+class FreshIds(Column):
+    """A column of ids: no private one is read, and new random ones are written."""
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """Nothing is measured."""
+        return ()
+
+    @property
+    def declaration(self) -> str:
+        """The declaration."""
+        return f"{_head(self)}id"
+
+    def _place(self, text: str) -> int | None:
+        return None
+
+    def _written(self, cells: Integers, source: Randomness) -> list[Scalar]:
+        return []
+
+    def values(self, cells: Integers, source: Randomness) -> list[Scalar]:
+        """Return a random id of 16 hexadecimal digits for each cell, in no order."""
+        return [f"{number:016x}" for number in source.uint64(len(cells)).tolist()]
+
+
+def _next(day: date, per: Per) -> date:
+    """Return the first day of the bin after that of `day`: weeks begin on Monday."""
+    if per in ("day", "week"):
+        return day + timedelta(1 if per == "day" else 7 - day.weekday())
+    months = {"month": 1, "quarter": 3, "year": 12}[per]
+    first = 12 * day.year + (day.month - 1) // months * months + months
+    return date(first // 12, first % 12 + 1, 1)
+
+
+def _within(low: int, high: int, by: int, cells: Integers, source: Randomness) -> list[int]:
+    """Return a uniform whole number of each bin."""
+    firsts = low + cells * by
+    sizes = np.minimum(by, high - firsts + 1).astype(np.uint64)
+    return list((firsts + uniform_below_each(sizes, source).astype(np.int64)).tolist())
+
+
+def _head(column: Column) -> str:
+    return f"{column.name}{'?' * column.null}: "
+
+
+def escaped(value: str) -> str:
+    """Return a value as a declaration writes it."""
+    found = value.replace("\\", "\\\\").replace("|", "\\|")
+    return f"\\{found}" if found.startswith("*") else found
