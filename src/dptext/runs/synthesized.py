@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
@@ -17,10 +17,14 @@ from dptext.runs.specs import synthesis_from_settings
 from dptext.synthesis.page import topics_page
 from dptext.synthesis.report import Topics
 from dptext.synthesis.summary import Summary
+from dptext.text.column_types import Types
 from dptext.text.columns import TEXTS_ONLY, Columns
+from dptext.text.declarations import schema_of
 from dptext.text.files import Target, sha256_of, writing
 from dptext.text.formats import READ_ONLY, Format, Scalar, detect_format, endings, output_format
+from dptext.text.packed_rows import load_pyarrow
 from dptext.text.records import Fields, Release
+from dptext.text.schema import Column
 from dptext.text.writers import APPENDABLE, encode_batch, write_all
 from dptext.types import Json
 
@@ -101,7 +105,9 @@ class Synthesized:
     def _columns(self, path: Path, format: Format | None) -> tuple[Format, Columns]:
         if self.certificate.writes_from_summary:
             labels = tuple(str(each) for each in cast("list[Json]", self.certificate.settings["labels"]))
-            return text_columns(path, format, labels, self.fields)
+            kind, columns = text_columns(path, format, labels, self.fields)
+            declared = schema_of(cast("list[str]", self.certificate.settings.get("columns", [])))
+            return kind, replace(columns, types=_types(declared) if kind is Format.PARQUET else ())
         return file_columns(path, format, self.certificate.settings, self.fields)
 
     @property
@@ -149,6 +155,12 @@ class Synthesized:
 def paths_of(target: Path) -> tuple[Path, ...]:
     """Return the paths of one output: the corpus, its certificate, the report as JSON, the report as a page."""
     return target, certificate_path(target), *(target.with_name(target.name + end) for end in REPORT_SUFFIXES)
+
+
+def _types(declared: Iterable[Column]) -> Types:
+    """Return the Arrow types of columns that hold no texts."""
+    arrow, _ = load_pyarrow()
+    return tuple((each.name, arrow.type_for_alias(each.arrow)) for each in declared if each.arrow != "string")
 
 
 def file_columns(

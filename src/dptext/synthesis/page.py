@@ -39,6 +39,10 @@ def topics_page(found: Topics, said: Sequence[str]) -> str:
         parts.append(_words(found.shown or ("all texts",), found.words, unit))
     if found.lengths is not None and (long := found.by_length) is not None:
         parts.append(_table("Lengths", "length", found.lengths.names, long, unit))
+    for column, numbers in zip(found.columns, found.by_column, strict=True):
+        names = [escape(name) for name in column.cells]
+        shown_first = None if column.in_order else np.argsort(-numbers.numbers, kind="stable").tolist()
+        parts.append(_table(f"Column {escape(column.name)}", "value", names, numbers, unit, shown_first))
     if found.topics:
         order = np.argsort(-known.by_topic.numbers, kind="stable").tolist()
         shown = []

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptext.synthesis.agreement import NORMAL, WRONG, Estimated, Estimates, Known
+from dptext.synthesis.column_numbers import ColumnNumbers
 from dptext.synthesis.lengths import LengthNumbers
 from dptext.types import Floats, Json
 
@@ -214,6 +215,8 @@ class Topics:
         names: meanings of the labels, which sentences and the page show; empty if the settings have no names.
         words: words by label; None if no words were measured.
         lengths: numbers by length; None if no lengths were measured.
+        columns: numbers by each column of the table.
+        followed: columns of which the second follows the first, by more than noise explains.
     """
 
     labels: tuple[str, ...]
@@ -227,6 +230,8 @@ class Topics:
     names: tuple[str, ...] = ()
     words: LabelWords | None = None
     lengths: LengthNumbers | None = None
+    columns: tuple[ColumnNumbers, ...] = ()
+    followed: tuple[tuple[str, str], ...] = ()
 
     @property
     def shown(self) -> tuple[str, ...]:
@@ -283,6 +288,12 @@ class Topics:
         return self.lengths.estimates(counted, float(self.estimates.whole.numbers[0]))
 
     @property
+    def by_column(self) -> tuple[Estimated, ...]:
+        """Consistent estimates by each column."""
+        whole = float(self.estimates.whole.numbers[0])
+        return tuple(column.estimates(whole) for column in self.columns)
+
+    @property
     def _counted(self) -> Known | None:
         return None if self.counted is None else Known(np.array(self.counted[0]), self.counted[1] / NORMAL)
 
@@ -323,6 +334,7 @@ class Topics:
             "warnings": list(self.warnings),
             **({} if self.words is None else {"words": self.words.to_dict(self.labels or ("text",))}),
             **self._lengths(),
+            **self._columns(),
             "topics": [{"words": list(words), "examples": list(texts)} for words, texts in self.topics],
             "note": f"{self.note} All names, words and examples are public.",
         }
@@ -333,6 +345,18 @@ class Topics:
         counts: list[Json] = [[round(n, 3) for n in row] for row in self.lengths.counts]
         own: dict[str, Json] = {"lengths": list(self.lengths.names), "counts": counts, "margin": self.lengths.margin}
         return {"lengths": {**own, "estimates": found.to_dict()}}
+
+    def _columns(self) -> dict[str, Json]:
+        if not self.columns:
+            return {}
+        columns: list[Json] = [
+            {
+                "name": column.name, "cells": list(column.cells), "counts": [round(n, 3) for n in column.counts],
+                "margin": column.margin, "estimates": found.to_dict(),
+            }
+            for column, found in zip(self.columns, self.by_column, strict=True)
+        ]  # fmt: skip
+        return {"columns": columns, "followed": [list(pair) for pair in self.followed]}
 
     def to_json(self) -> bytes:
         """Return the report as the bytes of a JSON file."""
@@ -364,6 +388,10 @@ class Topics:
         if self.lengths is not None and (long := self.by_length) is not None:
             shown = "; ".join(f"{name} {long.shown(i)}" for i, name in enumerate(self.lengths.names))
             said.append(f"Lengths, in {counted}, with 95% intervals: {shown}.")
+        for column, known in zip(self.columns, self.by_column, strict=True):
+            said.append(_largest(f"Column {column.name}", column.cells, known, counted))
+        if self.followed:
+            said.append(f"Rows follow {'; '.join(f'{two} by {one}' for one, two in self.followed)}.")
         if self.words is not None:
             said.append(self._of_words(self.words))
         return tuple(said)

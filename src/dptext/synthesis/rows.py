@@ -15,6 +15,7 @@ import numpy as np
 from dptext.sampling.discrete import uniform_below
 from dptext.sampling.randomness import Randomness
 from dptext.synthesis.agreement import Known
+from dptext.synthesis.column_numbers import mean_of, on_simplex, one_way
 from dptext.synthesis.marginals import Axes, Marginal
 from dptext.synthesis.pool import apportioned, shuffled
 from dptext.types import Floats, Integers
@@ -57,13 +58,10 @@ class RowModel:
             (each.axes, known[each.name].numbers.reshape(each.shape), known[each.name].deviation) for each in marginals
         ]
         wholes = [np.array([numbers.sum()]) for _, numbers, _ in both]
-        total = max(1.0, float(_mean(wholes, [d * math.sqrt(numbers.size) for _, numbers, d in both])[0]))
+        total = max(1.0, float(mean_of(wholes, [d * math.sqrt(numbers.size) for _, numbers, d in both])[0]))
         shares = [labels / labels.sum()]
-        for axis in range(1, len(axes.names)):
-            own = [(numbers, places, d) for places, numbers, d in both if axis in places]
-            sums = [_along(numbers, places, axis) for numbers, places, _ in own]
-            noise = [d * math.sqrt(numbers.size / len(n)) for (numbers, _, d), n in zip(own, sums, strict=True)]
-            shares.append(_on_simplex(_mean(sums, noise) / total))
+        alone = [one_way(axis, marginals, known).numbers for axis in range(1, len(axes.names))]
+        shares += [on_simplex(numbers / total) for numbers in alone]
         pairs = {
             places: _together(n / total, d / total, shares[places[0]], shares[places[1]])
             for places, n, d in both
@@ -110,29 +108,16 @@ class RowModel:
         return found[:, 1:]
 
     @property
+    def followed(self) -> tuple[tuple[str, str], ...]:
+        """The names of the columns that follow another one, each after that one."""
+        names = self.axes.names
+        return tuple((names[edge.parent], names[edge.child]) for edge in self.edges)
+
+    @property
     def _order(self) -> list[int]:
         """All axes, parents before their children."""
         children = [edge.child for edge in self.edges]
         return [*(axis for axis in range(len(self.shares)) if axis not in children), *children]
-
-
-def _mean(numbers: Sequence[Floats], deviations: Sequence[float]) -> Floats:
-    """Return the mean of numbers of one shape, weighted by the inverse square of their deviations."""
-    return np.asarray(np.average(numbers, axis=0, weights=[1 / deviation**2 for deviation in deviations]))
-
-
-def _along(numbers: Floats, places: tuple[int, ...], axis: int) -> Floats:
-    """Return the numbers by one of the axes of a marginal."""
-    others = tuple(i for i, place in enumerate(places) if place != axis)
-    return np.asarray(numbers.sum(axis=others))
-
-
-def _on_simplex(shares: Floats) -> Floats:
-    """Return the nearest numbers that are not negative and add up to 1 (Held, Wolfe and Crowder 1974)."""
-    ordered = np.sort(shares)[::-1]
-    over = np.cumsum(ordered) - 1.0
-    n = int(np.flatnonzero(ordered * np.arange(1, len(shares) + 1) > over)[-1])
-    return np.asarray(np.maximum(shares - over[n] / (n + 1), 0.0))
 
 
 def _together(noisy: Floats, deviation: float, rows: Floats, columns: Floats) -> Floats | None:

@@ -22,6 +22,7 @@ from dptext.mechanism import OnProgress, settings
 from dptext.sampling.randomness import Randomness, seeded
 from dptext.synthesis.agreement import Known, least_squares
 from dptext.synthesis.blocks import COUNTS, LENGTHS, POINTS, TOPICS, UNLIKE, WORDS
+from dptext.synthesis.column_numbers import column_numbers
 from dptext.synthesis.drafting import PublicDrafts, public_drafts
 from dptext.synthesis.labelling import class_sizes, prior_means
 from dptext.synthesis.lengths import LengthNumbers, length_shares
@@ -316,7 +317,11 @@ class Summary:
             found = Topics.of(spec.labels, cells.numbers, cells.deviation, topics.described, spec.unit, self.fit, own)
         long = self.known.get(LENGTHS)
         lengths = None if long is None else LengthNumbers.of(spec.bins, long)
-        return replace(found, names=spec.names, words=self._words(), lengths=lengths)
+        found = replace(found, names=spec.names, words=self._words(), lengths=lengths)
+        if not spec.axes.columns:
+            return found
+        columns = column_numbers(spec.axes, spec.marginals, self.known)
+        return replace(found, columns=columns, followed=self.rows.followed)
 
     @property
     def has_stated_noise(self) -> bool:

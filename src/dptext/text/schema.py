@@ -61,6 +61,11 @@ class Column(ABC):
         """What the listed values or bins are called in reports, in order."""
 
     @property
+    def arrow(self) -> str:
+        """The name of the Arrow type of its values, for formats with types."""
+        return "string"
+
+    @property
     @abstractmethod
     def declaration(self) -> str:
         """The declaration, as `declared` reads it."""
@@ -162,6 +167,11 @@ class Numeric(Column):
     by: int
     decimals: int
 
+    @property
+    def arrow(self) -> str:
+        """The name of the Arrow type: whole numbers, or others."""
+        return "double" if self.decimals else "int64"
+
     @cached_property
     def shown(self) -> tuple[str, ...]:
         """The bins."""
@@ -207,6 +217,11 @@ class Dated(Column):
     high: date
     per: Per
     days: bool
+
+    @property
+    def arrow(self) -> str:
+        """The name of the Arrow type: days are dates, and months are texts."""
+        return "date32" if self.days else "string"
 
     @cached_property
     def _firsts(self) -> tuple[date, ...]:
