@@ -18,7 +18,13 @@ from dptext.text.batches import Batch
 LABELS: Final = ("health", "travel", "money", "leisure")
 STUFFED: Final = 60  # documents of an author who is the canary
 POOL: Final = tuple(dp.sample_records(200, seed=2))
-PRIVATE: Final = tuple(dp.sample_records(40, seed=1))
+COLUMNS: Final = ("stars: 1..5 by 1", "where?: north|south", "day: 2024-01..2024-12 by quarter")
+PRIVATE: Final = tuple(
+    replace(
+        each, kept={"stars": i % 7, "where": ("north", "south", "east", None)[i % 4], "day": f"2024-{i % 14:02d}-01"}
+    )
+    for i, each in enumerate(dp.sample_records(40, seed=1))
+)
 CASES: Final = [
     (unit, relation) for unit in ("document", "author") for relation in ("add_or_remove_one", "replace_one")
 ]
@@ -39,7 +45,8 @@ def fitted_summary(unit: str, relation: str, **more: Any) -> FittedSummary:
     """Settings with all blocks, unless `more` says otherwise, and their pool."""
     given: dict[str, Any] = {
         "labels": LABELS, "encoder": "glove", "words": 8, "dim": 8, "about": 200, "topics": 4, "marks": 3,
-        "lengths": (4, 8), "vocabulary": 80, "drafts": 0, "unit": unit, "relation": relation, **more,
+        "lengths": (4, 8), "columns": COLUMNS, "pairs": ("label+where", "where+stars"), "vocabulary": 80, "drafts": 0,
+        "unit": unit, "relation": relation, **more,
     }  # fmt: skip
     return SummarySpec(**given).fit(public=POOL, seed=0)
 
@@ -66,7 +73,12 @@ def clean(fitted: FittedSummary, records: Sequence[dp.Record]) -> np.ndarray:
 def canaries(relation: str) -> Iterator[tuple[list[dp.Record], list[dp.Record]]]:
     """Pairs of what is in the corpus and what is there instead."""
     texts = ["The doctor at the hospital says that I need help", "Change the bus to Rome", POOL[3].text, "zq zq zq"]
-    each = [dp.Record(f"{text} {label}", text, label, "canary") for text in texts for label in LABELS[:3]]
+    own = [{"stars": "5", "where": "south", "day": "2024-05-05"}, {"stars": None, "where": "?", "day": "2030-01-01"}]
+    each = [
+        dp.Record(f"{text} {label}", text, label, "canary", kept=own[i % 2])
+        for i, text in enumerate(texts)
+        for label in LABELS[:3]
+    ]
     if relation == "add_or_remove_one":
         yield from (([one], []) for one in each)
         return

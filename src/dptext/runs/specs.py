@@ -109,6 +109,8 @@ def _value(cls: type[Promise], kind: str, key: str, value: Json) -> object:
         return spec_from_settings(value)
     if isinstance(value, str | int) and get_origin(_types(cls)[key]) is tuple:  # a list as it is typed: 10,20
         value = [each.strip() for each in str(value).split(",")]
+    if isinstance(value, dict) and _types(cls)[key] == tuple[str, ...]:  # the table [columns]
+        value = [f"{name}: {what}" for name, what in value.items()]
     if isinstance(value, list) and _types(cls)[key] == tuple[str, ...]:
         value = [
             each if isinstance(each, dict | list) else cast("Json", spelled(each)) for each in value

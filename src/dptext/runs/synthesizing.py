@@ -115,6 +115,14 @@ def read_pool(spec: CorpusSpec, private: Private, public: Texts | None, *, text:
     return spec.fit(public=pool, seed=seed)
 
 
+def require_columns(spec: CorpusSpec, fields: Fields) -> None:
+    """Raise ConfigError if a column that is measured is not read: all of its values would count as null."""
+    if unread := [name for name in spec.measured_fields if name not in fields.measured]:
+        raise ConfigError(
+            f"Expected the measured columns to be read, found {', '.join(unread)} not among Fields(measured=...)."
+        )
+
+
 def run(
     private: Private,
     fitted: Fitted,
@@ -139,6 +147,8 @@ def run(
     spec, randomness, fields = fitted.spec, randomness or secure(), private.fields
     if spec.labels and fields.label is None and not private.of_records:
         raise ConfigError("Expected the column of the labels: label=NAME, or --label-field NAME.")
+    if not private.of_records:
+        require_columns(spec, fields)
     if spec.unit == "author" and fields.author is None and not private.of_records:
         raise ConfigError("Expected the column of the authors, as unit='author': author=NAME, or --author-field NAME.")
     statement = stated(

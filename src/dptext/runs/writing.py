@@ -70,8 +70,12 @@ WRITERS: Final = Writers("dptext.writers", OUR_WRITERS, what="writer")
 
 
 def default_writer(summary: Summary) -> str:
-    """Return "builtin" if words were measured and drafted, "pool" if it can choose texts, or "" if no writer can."""
-    return "builtin" if summary.public.model else "pool" if {POINTS, TOPICS} & {*summary.spec.blocks} else ""
+    """Return "builtin" if words were measured and drafted, "pool" if it can choose texts, or "" if no writer can.
+
+    Beside columns any public text will do.
+    """
+    pool = {POINTS, TOPICS} & {*summary.spec.blocks} or summary.spec.axes.columns
+    return "builtin" if summary.public.model else "pool" if pool else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,7 +321,7 @@ class Table:
 def _too_large(of: Summary, how: FromPool | FromLanguage) -> Iterator[str]:
     """Yield a sentence if more texts are wanted than the pool has."""
     there = len(of.public.pool.texts)
-    if isinstance(how, FromPool) and how.size > there:
+    if isinstance(how, FromPool) and how.size > there and {POINTS, TOPICS} & {*of.spec.blocks}:
         yield f"{how.size:,} texts are wanted, and the pool has {there:,} different ones: no more leave."
 
 

@@ -76,7 +76,8 @@ class FromPool:
         labels = np.repeat(np.arange(len(summary.shares)), apportioned(summary.shares, size))[shuffled(size, source)]
         order = shuffled(len(texts), source)
         given = tuple(spec.labels[c] if spec.labels else None for c in labels.tolist())
-        said = (_ANY, *_with(summary.report))
+        often = f" Each text leaves {size / len(texts):.1f} times on average." if size > len(texts) else ""
+        said = (_ANY + often, *_with(summary.report))
         return Synthetic(tuple(texts[order[i % len(texts)]] for i in range(size)), given, summary.report, said)
 
     def _most(self, summary: Summary) -> int:

@@ -26,7 +26,7 @@ NONE: Final = "none"
 _JOINED: Final = "+"
 _LARGEST: Final = 200_000  # cells of a pair that is named
 # The largest share of a pair's units that noise alone moves to other cells: a pair with more is not measured.
-_MOVED: Final = 0.1
+_MOVED: Final = 0.15
 _MEAN_NOISE: Final = 0.4  # half of the mean of |noise| in deviations
 _ONE_WAY: Final = 4.0  # weight of the numbers by one column, beside those of a pair with as many cells
 
@@ -99,22 +99,26 @@ class Axes:
         return {_JOINED.join(self.names[axis] for axis in each.axes): each for each in found}
 
     def named(self, pairs: Sequence[str]) -> tuple[Marginal, ...]:
-        """Return the numbers by each column, and the pairs of these names. ConfigError: a name is unknown."""
-        known = self.pairs
+        """Return the numbers by each column, and the pairs of these names, in either order.
+
+        ConfigError: a name is unknown, or a pair has too many cells.
+        """
+        usual = self.pairs
+        known = {_JOINED.join(self.names[axis] for axis in each.axes[::-1]): each for each in usual.values()} | usual
         for name in pairs:
             if name not in known:
                 raise ConfigError(
-                    f"Expected {name!r} to be a pair of columns, such as {', '.join([*known][:4]) or 'none'}."
+                    f"Expected {name!r} to be a pair of columns, such as {', '.join([*usual][:4]) or 'none'}."
                 )
             if known[name].size > _LARGEST:
                 raise ConfigError(f"Expected {name!r} to have at most {_LARGEST:,} cells, found {known[name].size:,}.")
-        return (*self.one_way, *(known[name] for name in pairs))
+        return (*self.one_way, *dict.fromkeys(known[name] for name in pairs))
 
     def usual_pairs(self, scale: float, about: int) -> tuple[str, ...]:
         """Return the names of the pairs that are measured unless some are named, those with few cells first.
 
         `scale` is the deviation of the noise of one marginal that takes the share of all columns alone. A pair is taken
-        as long as noise moves at most a tenth of the units of any pair to other cells.
+        as long as noise moves at most 15% of the units of any pair to other cells.
         """
         found: list[str] = []
         for name in self.pairs:

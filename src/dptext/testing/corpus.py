@@ -32,6 +32,7 @@ from dptext.privacy.guarantee import Relation, Trust
 from dptext.runs.private import Private
 from dptext.sampling.hub import UNIT_STEPS, Nudged
 from dptext.sampling.randomness import Randomness, secure, seeded
+from dptext.synthesis.measured import MeasuredSpec
 from dptext.synthesis.readings import Corpus
 from dptext.synthesis.spec import CorpusSpec, Fitted, Synthetic
 from dptext.synthesis.sums import STEPS, Draws, Noise, PrivateSum
@@ -278,8 +279,9 @@ def _require_same(first: ObservedRun, second: ObservedRun, what: str) -> None:
 def check_reading(case: CorpusCase) -> None:
     """Unreadable rows and lines of files change no sum and are not reported; a corpus may be empty."""
     spec, first = case.fitted.spec, case.run(case.records)
-    fields = Fields(label="label" if spec.labels else None, author="author" if spec.unit == "author" else None)
-    rows = [{"text": each.text, "label": each.label, "author": each.author} for each in case.records]
+    label, author = "label" if spec.labels else None, "author" if spec.unit == "author" else None
+    fields = Fields(label=label, author=author, measured=spec.measured_fields)
+    rows = [{"text": each.text, "label": each.label, "author": each.author, **each.kept} for each in case.records]
     odd = [{**rows[0], "text": text} for text in (None, 3, f"{_CANARY}\0", "\ud800")] + [{"label": rows[0]["label"]}]
     lines = [json.dumps(row) for row in (*odd, *rows)]
     with TemporaryDirectory() as folder:
@@ -363,6 +365,15 @@ CORPUS_CHECKS: Final[dict[str, Callable[[CorpusCase], None]]] = {
 }
 
 
+def _sampled(spec: CorpusSpec) -> list[Record]:
+    """Return built-in records; those of a table have values in each of its columns."""
+    records = sample_records(120, seed=1)
+    if not isinstance(spec, MeasuredSpec) or not spec.columns:
+        return records
+    own = {each.name: each.values(np.arange(len(records)) % len(each), seeded(0)) for each in spec.axes.columns}
+    return [replace(record, kept={name: values[i] for name, values in own.items()}) for i, record in enumerate(records)]
+
+
 def check_synthesis(
     fitted: Fitted, records: Sequence[Record] = (), *, seed: int = 0, checks: Sequence[str] | None = None
 ) -> tuple[str, ...]:
@@ -373,7 +384,7 @@ def check_synthesis(
     that ran are returned. ContractError: the synthesis breaks the named part of the contract. ConfigError: an unknown
     name of a check.
     """
-    return run_checks(CORPUS_CHECKS, CorpusCase(fitted, tuple(records or sample_records(120, seed=1)), seed), checks)
+    return run_checks(CORPUS_CHECKS, CorpusCase(fitted, tuple(records or _sampled(fitted.spec)), seed), checks)
 
 
 _watching: list[list[str]] = []

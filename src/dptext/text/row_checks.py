@@ -64,7 +64,7 @@ class Checks:
     def _row(self, row: Mapping[str, object], default_id: str) -> Record | Bad:
         fields = self.fields
         for name in needed(fields):
-            if name not in row:
+            if name not in row and name not in fields.measured:  # an absent value of a column is null
                 return Bad(missing_field(name, needed(fields), row))
         text = row[fields.text]
         if text is None:
@@ -87,7 +87,7 @@ class Checks:
             if not is_scalar(value):
                 return Bad(f"the field {name!r} is not a string, a finite number, a date, a boolean or null")
             kept[name] = value
-        kept |= {name: cell_text(row[name]) for name in fields.measured}
+        kept |= {name: cell_text(row.get(name)) for name in fields.measured}
         record = Record(id_ or default_id, text, label, author, kept, subject=subject)
         defaults = (fields.label or "label", fields.author or "author", fields.subject or "subject")
         return self._strings(record, (fields.id or "id", fields.text, *defaults))

@@ -28,8 +28,8 @@ from dptext.synthesis.space import PublicSpace
 
 OPENED, SEALED = Recipient.opened, sealed
 SPECS = [cls.tiny()[-1] for kind, cls in sorted(SYNTHESES.items()) if kind in ("prototypes", "votes", "topics")]
-#: With words, by author.
-SPECS.append(SYNTHESES["summary"].tiny()[1])
+#: With words and columns, by author.
+SPECS.append(dataclasses.replace(SYNTHESES["summary"].tiny()[1], columns=("n: 0..9 by 1",), pairs=("label+n",)))
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +39,7 @@ def fitted():
 
 def corpus(folder: Path, n: int = 300) -> tuple[list[dict], Path]:
     rows = [
-        {"text": each.text, "label": each.label, "who": f"user{i % 40:06}"}
+        {"text": each.text, "label": each.label, "who": f"user{i % 40:06}", "n": i % 13}
         for i, each in enumerate(dp.sample_records(n))
     ]
     folder.mkdir()
@@ -71,7 +71,8 @@ def test_the_same_corpus_leaves(spec, tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def fields_of(spec) -> dp.Fields:
-    return dp.Fields(label="label" if spec.labels else None, author="who" if spec.unit == "author" else None)
+    label, author = "label" if spec.labels else None, "who" if spec.unit == "author" else None
+    return dp.Fields(label=label, author=author, measured=spec.measured_fields)
 
 
 def test_no_error_says_where_or_of_how_many(tmp_path: Path, fitted) -> None:

@@ -1,0 +1,193 @@
+"""A table with texts in, a table with texts out: `dptext summarize --column` and `dptext write` from the shell."""
+
+from __future__ import annotations
+
+import csv
+import json
+import random
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from commands import dptext, in_turn
+from dptext import sample_records
+from dptext.runs.summarizing import read_summary
+
+N: Final = 400
+SIZES: Final = ("small", "large")
+COLUMNS: Final = (
+    "--column", "size?: small|large", "--column", "paid: 0.00..99.99 by 10", "--column", "ticket: id",
+    "--column", "day: 2024-01-01..2024-12-31 by quarter", "--column", "country: @countries.txt", "--pairs", "size+paid",
+)  # fmt: skip
+READ: Final = ("--public", "pool.jsonl", "--set", "encoder=glove", "--about", N, "--text-field", "body", "--epsilon", 8)
+LABELLED: Final = ("--label-field", "topic", "--labels", "health,travel,money,leisure")
+SECRET: Final = "Xanthippe"
+
+
+def rows_of(n: int, seed: int) -> Iterator[dict[str, Any]]:
+    """Rows with values that are listed, and with others. Large tickets are paid more."""
+    rng = random.Random(seed)
+    for i, each in enumerate(sample_records(n, seed=seed)):
+        size = rng.choice(SIZES)
+        paid = rng.uniform(60, 90) if size == "large" else rng.uniform(0, 30)
+        yield {
+            "ticket": f"{SECRET}-{i}", "topic": each.label, "size": size if i % 9 else None, "paid": round(paid, 2),
+            "day": f"2024-{i % 12 + 1:02d}-{i % 28 + 1:02d}", "country": ("Chile", "Peru", SECRET)[i % 3],
+            "body": each.text,
+        }  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A private table in four formats, a pool, and a summary of the first."""
+    found = tmp_path_factory.mktemp("tables")
+    rows = [*rows_of(N, 1)]
+    with (found / "private.csv").open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, rows[0])
+        writer.writeheader()
+        writer.writerows(rows)
+    (found / "private.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    pq.write_table(pa.Table.from_pylist(rows), found / "private.parquet")
+    texts = [json.dumps({"body": each.text}) + "\n" for each in sample_records(150, seed=2)]
+    (found / "pool.jsonl").write_text("".join(texts), "utf-8")
+    (found / "countries.txt").write_text("Chile\nPeru\nKenya\n", "utf-8")
+    ran(found, "summarize", "private.csv", "t.summary", *READ, *LABELLED, *COLUMNS, "--seed", 1)
+    return found
+
+
+def ran(folder: Path, *given: object) -> str:
+    done = dptext(*given, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def table(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+
+
+def mean_paid(rows: list[dict[str, Any]], size: str) -> float:
+    own = [row["paid"] for row in rows if row["size"] == size and row["paid"] is not None]
+    return sum(own) / len(own)
+
+
+def test_the_same_numbers_come_of_each_format(folder: Path) -> None:
+    """Seeded, so that the sums differ where a value is read differently."""
+    first = read_summary(folder / "t.summary")[0]
+    for name in ("private.jsonl", "private.parquet"):
+        out = folder / f"{Path(name).suffix[1:]}.summary"
+        ran(folder, "summarize", name, out, *READ, *LABELLED, *COLUMNS, "--seed", 1)
+        found = read_summary(out)[0]
+        assert {each: known.numbers.tolist() for each, known in found.known.items()} == {
+            each: known.numbers.tolist() for each, known in first.known.items()
+        }
+
+
+def test_noisy_numbers_are_near_the_truth_and_no_private_value_is_there(folder: Path) -> None:
+    found = read_summary(folder / "t.summary")[0]
+    counted = {column.name: dict(zip(column.cells, column.counts, strict=True)) for column in found.report.columns}
+    rows = [*rows_of(N, 1)]
+    sizes = Counter("null" if row["size"] is None else row["size"] for row in rows)
+    for size in (*SIZES, "null"):
+        assert counted["size"][size] == pytest.approx(sizes[size], abs=40)
+    assert counted["country"]["other"] == pytest.approx(N / 3, abs=40)
+    for path in folder.glob("t.*"):
+        assert SECRET.encode() not in path.read_bytes()
+
+
+def test_rows_that_are_written_have_declared_values_and_the_relations_of_the_table(folder: Path) -> None:
+    said = ran(folder, "write", "t.summary", "out.jsonl", "--writer", "pool", "--text-field", "body", "--label-field",
+               "topic", "--size", 120, "--seed", 3)  # fmt: skip
+    assert "Written: 120 texts to out.jsonl" in said
+    rows = table(folder / "out.jsonl")
+    assert [*rows[0]] == ["ticket", "body", "topic", "size", "paid", "day", "country"]
+    assert all(re.fullmatch("[0-9a-f]{16}", row["ticket"]) for row in rows)
+    assert {row["size"] for row in rows} <= {*SIZES, "other", None}
+    assert {row["country"] for row in rows} <= {"Chile", "Peru", "Kenya", "other"}
+    assert all(
+        0 <= row["paid"] <= 99.99 and round(row["paid"], 2) == row["paid"] for row in rows if row["paid"] is not None
+    )
+    assert all(re.fullmatch(r"2024-\d\d-\d\d", row["day"]) for row in rows if row["day"] is not None)
+    large, small = (mean_paid(rows, size) for size in reversed(SIZES))
+    assert large > small + 20
+    explained = ran(folder, "explain", "out.jsonl")
+    assert "out.jsonl: 120 records, mechanism summary" in explained
+    assert "Verified: the file has the bytes" in explained
+
+
+def test_a_file_with_types_has_those_of_the_declarations(folder: Path) -> None:
+    ran(folder, "write", "t.summary", "typed.parquet", "--writer", "pool", "--size", 100, "--rounded", "--drop-other")
+    found = pq.read_table(folder / "typed.parquet")
+    types = {each.name: str(each.type) for each in found.schema}
+    assert types == {
+        "ticket": "string", "text": "string", "label": "string", "size": "string", "paid": "double",
+        "day": "date32[day]", "country": "string",
+    }  # fmt: skip
+    assert "other" not in {*found["country"].to_pylist(), *found["size"].to_pylist()}
+    ran(folder, "write", "t.summary", "plain.csv", "--writer", "pool", "--size", 50)
+    with (folder / "plain.csv").open(encoding="utf-8", newline="") as file:
+        assert next(csv.reader(file)) == ["ticket", "text", "label", "size", "paid", "day", "country"]
+
+
+def test_columns_alone_need_no_label_and_take_texts_of_a_small_pool_often(folder: Path) -> None:
+    said = ran(folder, "summarize", "private.csv", "alone.summary", *READ, *COLUMNS)
+    assert "Rows follow" in said
+    assert "Next: dptext summary show alone.summary; dptext write alone.summary" in said
+    said = ran(folder, "write", "alone.summary", "alone.jsonl", "--size", 450)
+    assert "Texts follow no column: none was measured with points or topics." in said
+    assert "times on average" in said
+    rows = table(folder / "alone.jsonl")
+    assert len(rows) == len({row["ticket"] for row in rows}) == 450
+    pool = {row["body"] for row in table(folder / "pool.jsonl")}
+    assert {row["text"] for row in rows} <= pool
+    mean = {size: [row["paid"] for row in rows if row["size"] == size and row["paid"] is not None] for size in SIZES}
+    assert sum(mean["large"]) / len(mean["large"]) > sum(mean["small"]) / len(mean["small"]) + 20
+
+
+def test_summaries_of_two_tables_add_up(folder: Path) -> None:
+    ran(folder, "summarize", "private.jsonl", "like.summary", "--like", "t.summary", "--label-field", "topic",
+        "--text-field", "body", "--epsilon", 2)  # fmt: skip
+    ran(folder, "summary", "add", "t.summary", "like.summary", "sum.summary", "--disjoint")
+    one, two, both = (read_summary(folder / f"{name}.summary")[0] for name in ("t", "like", "sum"))
+    assert two.spec.pairs == one.spec.pairs
+    assert both.known["columns size"].numbers == pytest.approx(
+        one.known["columns size"].numbers + two.known["columns size"].numbers
+    )
+    ran(folder, "write", "sum.summary", "sum.jsonl", "--writer", "pool", "--size", 30)
+
+
+def test_a_summary_shows_its_columns(folder: Path) -> None:
+    shown = ran(folder, "summary", "show", "t.summary")
+    for line in ("Column size:", "Column paid:", "Column day:", "Column country:"):
+        assert line in shown
+    assert len(shown.splitlines()) <= 50
+    data = json.loads(ran(folder, "summary", "show", "t.summary", "--json"))
+    assert [each["name"] for each in data["report"]["columns"]] == ["size", "paid", "day", "country"]
+    page = (folder / "t.summary.topics.html").read_text("utf-8")
+    assert "Column country" in page
+
+
+def test_what_cannot_be_measured_or_written_is_refused_before_anything_is_read(folder: Path) -> None:
+    measured = ("summarize", "private.csv", "no.summary", *READ)
+    lines: dict[tuple[object, ...], str] = {
+        (*measured, "--column", "size"): "to look like 'NAME: WHAT'",
+        (*measured, "--column", "size: small|large", "--column", "size: 1..5"): "each column once",
+        (*measured, "--column", "body: a|b"): "to be no other field",
+        (*measured, "--column", "weight: 1..5"): "lacks a column that was named",
+        (*measured, "--column", "size: @nowhere.txt"): "nowhere.txt",
+        (*measured, "--column", "size: small|large", "--pairs", "size+weight"): "to be a pair of columns",
+        (*measured, *LABELLED, "--column", "label: small|large"): "no column 'label' beside labels",
+        ("write", "t.summary", "no.txt", "--writer", "pool"): "no.txt",
+        ("write", "t.summary", "no.jsonl", "--text-field", "paid"): "paid",
+    }
+    before = {path.name for path in folder.iterdir()}
+    for given, said in lines.items():
+        (done,) = in_turn(given, cwd=folder)
+        assert done.returncode in (2, 4), (given, done.stderr)
+        assert said in done.stderr, (given, done.stderr)
+    assert {path.name for path in folder.iterdir()} == before

@@ -1,0 +1,117 @@
+"""Which columns are measured together follows public settings alone; each record has one cell in each marginal."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from dptext.errors import ConfigError
+from dptext.privacy.guarantee import Relation
+from dptext.synthesis.blocks import COUNTS, SumLayout
+from dptext.synthesis.marginals import Axes, marginal_shares
+from dptext.synthesis.readings import PublicReader
+from dptext.synthesis.summary import SummarySpec
+from dptext.synthesis.sums import STEPS, Noise, PrivateSum
+from dptext.text.declarations import schema_of
+
+LABELS = ("a", "b", "c")
+SCHEMA = schema_of(["size: s|m|l", "stars?: 1..5 by 1", "who: id", "day: 2024-01..2024-12 by month"])
+AXES = Axes.of(LABELS, SCHEMA)
+TABLE = SummarySpec(labels=LABELS, columns=tuple(each.declaration for each in SCHEMA))
+
+
+def test_ids_are_no_axis_and_pairs_come_by_their_number_of_cells() -> None:
+    assert AXES.names == ("label", "size", "stars", "day")
+    assert AXES.sizes == (3, 4, 6, 13)
+    assert [*AXES.pairs] == ["label+size", "label+stars", "size+stars", "label+day", "size+day", "stars+day"]
+    assert [*Axes.of((), SCHEMA).pairs] == ["size+stars", "size+day", "stars+day"]
+    assert [each.axes for each in AXES.named(["size+day", "day+size"])] == [(1,), (2,), (3,), (1, 3)]
+
+
+def test_more_noise_leaves_fewer_pairs() -> None:
+    counts = [len(AXES.usual_pairs(scale, 5_000)) for scale in (0.1, 5, 20, 80, 1e6)]
+    assert counts == sorted(counts, reverse=True)
+    assert (counts[0], counts[-1]) == (6, 0)
+    assert len(AXES.usual_pairs(20, 50_000)) > len(AXES.usual_pairs(20, 500))
+    chosen = AXES.usual_pairs(20, 5_000)
+    assert chosen == tuple(AXES.pairs)[: len(chosen)]
+
+
+def test_the_shares_of_marginals_add_up_and_cells_with_more_noise_have_more() -> None:
+    shares = marginal_shares(AXES.named(AXES.usual_pairs(0.1, 5_000)))
+    assert sum(shares.values()) == pytest.approx(1)
+    # The noise of all cells of a pair is size / sqrt(share): its sum is least at these shares.
+    sizes = {each.name: each.size for each in AXES.named([*AXES.pairs]) if len(each.axes) == 2}
+
+    def noise(of: dict[str, float]) -> float:
+        return sum(size / math.sqrt(of[name]) for name, size in sizes.items())
+
+    best = {name: shares[name] for name in sizes}
+    rng = np.random.default_rng(1)
+    for _ in range(50):
+        moved = {name: share * math.exp(rng.normal(0, 0.1)) for name, share in best.items()}
+        factor = sum(best.values()) / sum(moved.values())
+        assert noise({name: share * factor for name, share in moved.items()}) >= noise(best) - 1e-9
+
+
+def test_settings_have_the_pairs_that_their_noise_leaves_and_keep_them() -> None:
+    assert TABLE.pairs == AXES.usual_pairs(TABLE.noise().scale / math.sqrt(2 / 7 * 0.99), TABLE.about)
+    assert replace(TABLE, epsilon=0.1).pairs == TABLE.pairs  # as a summary like it has
+    assert replace(TABLE, pairs=("none",)).pairs == ()
+    assert replace(TABLE, pairs=("size+day",)).blocks[-1] == "columns size+day"
+    assert sum(TABLE.block_shares.values()) == pytest.approx(1)
+    own = replace(TABLE, column_share=0.25).block_shares
+    assert sum(share for name, share in own.items() if name.startswith("columns")) == pytest.approx(0.25)
+    assert TABLE.measured_fields == ("size", "stars", "day")
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"columns": ("label: x|y",)}, "no column 'label' beside labels"),
+        ({"pairs": ("size+weight",)}, "'size\\+weight' to be a pair of columns, such as label\\+size"),
+        ({"columns": ()}, "pair of columns, such as none"),
+        ({"columns": (), "pairs": ("none",), "column_share": 0.2}, "no share of rho for columns"),
+        ({"columns": ("size: x",), "pairs": ("none",), "labels": (), "point_share": 0.1}, "no share of rho for point"),
+    ],
+)
+def test_what_cannot_be_measured_is_refused(changed: dict[str, object], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        replace(TABLE, **{"pairs": TABLE.pairs, **changed})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("relation", [Relation.ADD_OR_REMOVE_ONE, Relation.REPLACE_ONE])
+def test_a_record_adds_one_to_its_cell_of_each_marginal(relation: Relation) -> None:
+    marginals = AXES.named(["label+size", "stars+day"])
+    shares = {COUNTS: 0.4, **{name: 0.6 * share for name, share in marginal_shares(marginals).items()}}
+    layout = SumLayout.of({COUNTS: 1}, shares, Noise(math.inf, relation), rows=3, marks=0, marginals=marginals)
+    reader = PublicReader(columns=AXES.columns)
+    rng = np.random.default_rng(4)
+    values = [["s", "m", "l", "xl", None], ["1", 5, None, "6"], ["2024-03-01", "2020-01-01", "?"]]
+    rows = [
+        {name: own[rng.integers(len(own))] for name, own in zip(AXES.names[1:], values, strict=True)}
+        for _ in range(200)
+    ]
+    labels = rng.integers(0, 3, 200)
+    read = reader.read(labels, ["text"] * 200, [None] * 200, rows)
+    summed = PrivateSum(layout.cells, Noise(math.inf, relation))
+    summed.add(*layout.vectors(read, None))
+    known = layout.known(summed._clean() / STEPS, 1.0)
+    names = [column.names for column in AXES.columns]
+    placed = [[names[i][cell] for i, cell in enumerate(cells)] for cells in read.columns.tolist()]
+    expected = np.zeros((3, 4))
+    for label, own in zip(labels.tolist(), placed, strict=True):
+        expected[label, names[0].index(own[0])] += 1
+    np.testing.assert_allclose(known["columns label+size"].numbers.reshape(3, 4), expected, atol=1e-9)
+    stars_day = np.zeros((6, 13))
+    for own in placed:
+        stars_day[names[1].index(own[1]), names[2].index(own[2])] += 1
+    np.testing.assert_allclose(known["columns stars+day"].numbers.reshape(6, 13), stars_day, atol=1e-9)
+    for i, name in enumerate(AXES.names[1:]):
+        counted = [sum(own[i] == cell for own in placed) for cell in names[i]]
+        np.testing.assert_allclose(known[f"columns {name}"].numbers[0], counted, atol=1e-9)
+    squares = (np.trunc(layout.vectors(read, None)[1] * STEPS).astype(int) ** 2).sum(axis=1)
+    assert STEPS**2 * 0.999 < squares.min() <= squares.max() <= STEPS**2

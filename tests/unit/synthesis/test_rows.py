@@ -1,0 +1,151 @@
+"""Rows from noisy numbers: exact numbers are kept, noise makes no relation, and drawn rows have the model's shares."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from dptext.sampling.randomness import seeded
+from dptext.synthesis.agreement import Known
+from dptext.synthesis.column_numbers import column_numbers, on_simplex, one_way
+from dptext.synthesis.marginals import Axes, marginal_shares
+from dptext.synthesis.rows import RowModel
+from dptext.text.declarations import schema_of
+
+N = 20_000
+AXES = Axes.of(("a", "b"), schema_of(["x: 1|2|3", "y?: 0..4 by 1", "z: p|q"]))
+SIZES = AXES.sizes
+
+
+def table(seed: int, *, related: bool) -> np.ndarray:
+    """Rows of label, x, y and z: x follows the label, y follows x, and z nothing; or none follows anything."""
+    rng = np.random.default_rng(seed)
+    label = rng.choice(2, N, p=[0.7, 0.3])
+    x = rng.choice(3, N, p=[0.2, 0.5, 0.3])
+    y = rng.integers(0, 6, N)
+    if related:
+        x = np.where(rng.random(N) < 0.8, label * 2, x)
+        y = np.where(rng.random(N) < 0.7, x + 1, y)
+    return np.stack([label, x, y, rng.integers(0, 2, N)], axis=1)
+
+
+def known_of(rows: np.ndarray, scale: float, seed: int = 0, pairs: tuple[str, ...] | None = None) -> tuple:
+    """The marginals, and their numbers with noise of this deviation at all of the share."""
+    marginals = AXES.named([*AXES.pairs] if pairs is None else pairs)
+    shares, rng, found = marginal_shares(marginals), np.random.default_rng(seed), {}
+    for each in marginals:
+        deviation = scale / math.sqrt(shares[each.name])
+        numbers = np.bincount(each.cells(rows), minlength=each.size) + rng.normal(0, deviation, each.size)
+        found[each.name] = Known(numbers[None], deviation)
+    return marginals, found
+
+
+def model_of(rows: np.ndarray, scale: float, seed: int = 0) -> RowModel:
+    marginals, known = known_of(rows, scale, seed)
+    return RowModel.of(AXES, marginals, known, np.bincount(rows[:, 0], minlength=2) / len(rows))
+
+
+def apart(one: np.ndarray, other: np.ndarray, axes: tuple[int, ...]) -> float:
+    """Total variation of two tables of rows in these axes."""
+    shape = tuple(SIZES[axis] for axis in axes)
+    both = [
+        np.bincount(AXES.marginal(*axes).cells(rows), minlength=math.prod(shape)) / len(rows) for rows in (one, other)
+    ]
+    return float(np.abs(both[0] - both[1]).sum() / 2)
+
+
+def test_rows_of_numbers_without_noise_have_their_shares_by_one_column_and_by_two() -> None:
+    rows = table(1, related=True)
+    model = model_of(rows, 1e-3)
+    assert set(model.followed) == {("label", "x"), ("x", "y")} | {pair for pair in model.followed if "z" in pair}
+    drawn = np.column_stack([rows[:, 0], model.rows(rows[:, 0], seeded(2), rounded=True)])
+    for axis in range(4):
+        assert apart(rows, drawn, (axis,)) < 0.002
+    for axes in ((0, 1), (1, 2)):
+        assert apart(rows, drawn, axes) < 0.004
+    assert apart(rows, drawn, (0, 2)) < 0.02  # by x alone
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_noise_makes_no_relation(seed: int) -> None:
+    """A pair of independent columns is used with a chance of about 2%; a wrong scale of the noise shows many."""
+    rows = table(seed, related=False)
+    marginals, known = known_of(rows, 40.0, seed)
+    shares = np.bincount(rows[:, 0], minlength=2) / N
+    assert len(RowModel.of(AXES, marginals, known, shares).edges) <= 1
+    wrong = {name: Known(each.numbers, each.deviation / 2) for name, each in known.items()}
+    assert len(RowModel.of(AXES, marginals, wrong, shares).edges) >= 2
+
+
+@pytest.mark.parametrize("rounded", [False, True])
+def test_drawn_rows_have_the_shares_of_the_model(rounded: bool) -> None:
+    rows = table(3, related=True)
+    model = model_of(rows, 20.0)
+    labels = np.repeat([0, 1], [7_000, 3_000])
+    drawn = model.rows(labels, seeded(5), rounded=rounded)
+    assert drawn.shape == (10_000, 3)
+    edge = next(edge for edge in model.edges if edge.child == 1)
+    for label, n in ((0, 7_000), (1, 3_000)):
+        found = np.bincount(drawn[labels == label, 0], minlength=4)
+        expected = edge.shares[label] * n
+        slack = np.full(4, 1.0) if rounded else 5 * np.sqrt(expected * (1 - edge.shares[label])) + 1e-9
+        assert (np.abs(found - expected) <= slack).all()
+
+
+def test_seeded_rows_are_the_same_and_others_differ() -> None:
+    model, labels = model_of(table(3, related=True), 20.0), np.zeros(500, np.int64)
+    assert np.array_equal(model.rows(labels, seeded(1)), model.rows(labels, seeded(1)))
+    assert not np.array_equal(model.rows(labels, seeded(1)), model.rows(labels, seeded(2)))
+
+
+def test_without_other_every_value_is_listed_or_null() -> None:
+    rows = table(4, related=True)
+    rows[::3, 1] = 3  # not listed
+    model = model_of(rows, 5.0)
+    labels = rows[:5_000, 0]
+    assert (model.rows(labels, seeded(1))[:, 0] == 3).mean() > 0.2
+    drawn = model.without_other().rows(labels, seeded(1))
+    assert (drawn[:, 0] < 3).all()
+    assert (drawn[:, 1] == 5).any()  # null stays, as y may be null
+    assert (drawn[:, 2] < 2).all()
+    never = replace(model, shares=(model.shares[0], np.array([0.0, 0, 0, 1]), *model.shares[2:]), edges=())
+    assert (never.without_other().rows(labels, seeded(1))[:, 0] == 3).all()  # nothing else is known
+
+
+def test_a_column_is_the_weighted_mean_of_all_that_is_measured_of_it() -> None:
+    rows = table(5, related=True)
+    truth = np.bincount(rows[:, 1], minlength=4)
+    errors: dict[int, list[float]] = {0: [], 6: []}
+    for seed, n in itertools.product(range(200), errors):
+        marginals, known = known_of(rows, 30.0, seed, tuple(AXES.pairs)[:n])
+        found = one_way(1, marginals, known)
+        errors[n] += ((found.numbers - truth) / found.deviation).tolist()
+    for own in errors.values():
+        assert abs(np.mean(own)) < 4 / math.sqrt(len(own))
+        assert np.std(own) == pytest.approx(1, abs=0.1)
+
+
+def test_reported_columns_are_not_negative_and_add_up_to_the_whole() -> None:
+    marginals, known = known_of(table(6, related=False), 3_000.0)
+    for column in column_numbers(AXES, marginals, known):
+        found = column.estimates(12_345.0)
+        assert found.numbers.min() >= 0
+        assert found.numbers.sum() == pytest.approx(12_345)
+        assert (found.low <= found.numbers).all()
+        assert (found.numbers <= found.high).all()
+    assert [column.in_order for column in column_numbers(AXES, marginals, known)] == [False, True, False]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_nearest_shares_are_nearer_than_others(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    given = rng.normal(0, 1, 7)
+    found = on_simplex(given)
+    assert found.sum() == pytest.approx(1)
+    assert found.min() >= 0
+    for other in rng.dirichlet(np.ones(7), 300):
+        assert np.square(found - given).sum() <= np.square(other - given).sum() + 1e-12

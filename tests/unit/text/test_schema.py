@@ -1,0 +1,189 @@
+"""Columns of a table: each value has one cell, by the declaration alone, and is written in the declared form."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from decimal import Decimal
+from uuid import UUID
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dptext.errors import ConfigError
+from dptext.sampling.randomness import seeded
+from dptext.text.declarations import declared, schema_of, with_files
+from dptext.text.formats import cell_text
+from dptext.text.schema import Column, Dated, FreshIds, Listed, Numeric
+
+COLUMNS = [
+    "priority: low|normal|high", "priority?: low|normal|high|*rest", "stars: 1..5 by 1", "amount: 0.00..99.99 by 10",
+    "amount?: -50..50 by 7", "day: 2024-02-10..2024-03-20 by week", "month?: 2023-11..2025-02 by quarter",
+    "year: 2001-01-01..2010-12-31 by year", "odd: a\\|b|\\*c|d\\\\e",
+]  # fmt: skip
+SPELLED = [declared(each).declaration for each in COLUMNS]
+
+
+def cell(declaration: str, value: object) -> str:
+    """The name of the cell of a value."""
+    column = declared(declaration)
+    (found,) = column.cells([cell_text(value)]).tolist()
+    return column.names[found]
+
+
+@pytest.mark.parametrize("text", COLUMNS)
+def test_a_declaration_is_read_as_it_is_written(text: str) -> None:
+    column = declared(text)
+    assert declared(column.declaration) == column
+    assert len(column) == len(column.names) == len(set(column.names))
+
+
+@pytest.mark.parametrize("text", SPELLED)
+def test_what_is_written_of_a_cell_stands_in_that_cell(text: str) -> None:
+    column = declared(text)
+    cells = np.tile(np.arange(len(column)), 20)
+    written = column.values(cells, seeded(1))
+    again = column.cells([cell_text(value) for value in written])
+    listed = cells < column.unlisted
+    assert np.array_equal(again[listed], cells[listed])
+    kinds = {type(value) for value, there in zip(written, listed.tolist(), strict=True) if there}
+    expected = {"int64": {int}, "double": {float}, "date32": {str}, "string": {str}}[column.arrow]
+    assert kinds <= expected | {float, int} if isinstance(column, Numeric) else kinds == {str}
+    if not isinstance(column, Listed):
+        assert {value for value, there in zip(written, listed.tolist(), strict=True) if not there} == {None}
+
+
+@pytest.mark.parametrize(
+    ("declaration", "value", "name"),
+    [
+        ("p: low|high", "low", "low"),
+        ("p: low|high", " low ", "low"),
+        ("p: low|high", "LOW", "other"),
+        ("p: low|high", None, "other"),
+        ("p: low|high", "", "other"),
+        ("p?: low|high", "", "null"),
+        ("p?: low|high", float("nan"), "null"),
+        ("p?: low|high", [1], "null"),
+        ("p: low|high", "lo\x00w", "other"),
+        ("p: low|high|*rest", "other", "rest"),
+        ("p: 1|2", 1.0, "1"),
+        ("p: 1|2", Decimal("2.00"), "2"),
+        ("p: true|false", True, "true"),
+        ("p: 2024-05-01|x", dt.datetime(2024, 5, 1), "2024-05-01"),
+        ("n: 0..9 by 5", 4.99, "0 to 4"),
+        ("n: 0..9 by 5", "5", "5 to 9"),
+        ("n: 0..9 by 5", -7, "0 to 4"),
+        ("n: 0..9 by 5", 1e300, "5 to 9"),
+        ("n: 0..9 by 5", "-1e999999999", "0 to 4"),
+        ("n: 0..9 by 5", "1e-999999999", "0 to 4"),
+        ("n: 0..9 by 5", "1e99999999999999999999", "other"),
+        ("n: 0..9 by 5", "NaN", "other"),
+        ("n: 0..9 by 5", "inf", "other"),
+        ("n: 0..9 by 5", "3,5", "other"),
+        ("n: 0..9 by 5", "9" * 500, "other"),
+        ("n?: 0..9 by 5", "many", "null"),
+        ("n?: 0..9 by 5", math.inf, "null"),
+        ("n?: 0..9 by 5", True, "null"),
+        ("d: 2024-01..2024-12 by month", "2024-03-31T23:59:59Z", "2024-03"),
+        ("d: 2024-01..2024-12 by month", dt.date(2024, 3, 1), "2024-03"),
+        ("d: 2024-01..2024-12 by month", "2024-03", "2024-03"),
+        ("d: 2024-01..2024-12 by month", "2019-01-01", "2024-01"),
+        ("d: 2024-01..2024-12 by month", "2031-01-01", "2024-12"),
+        ("d: 2024-01..2024-12 by month", "2024-02-30", "other"),
+        ("d: 2024-01..2024-12 by month", "0000-01-01", "other"),
+        ("d: 2024-01..2024-12 by month", "March", "other"),
+        ("d?: 2024-01..2024-12 by month", UUID(int=5), "null"),
+    ],
+)
+def test_a_value_has_the_cell_that_its_declaration_gives(declaration: str, value: object, name: str) -> None:
+    assert cell(declaration, value) == name
+
+
+anything = st.one_of(
+    st.text(max_size=40), st.integers(), st.floats(), st.decimals(), st.dates(), st.datetimes(), st.none(),
+    st.booleans(), st.binary(max_size=4), st.lists(st.integers(), max_size=2),
+    st.from_regex(r"[+-]?[0-9._]{1,12}([eE][+-]?[0-9]{1,9})?", fullmatch=True),
+)  # fmt: skip
+
+
+@given(value=anything)
+def test_no_value_raises_or_changes_another(value: object) -> None:
+    text = cell_text(value)
+    for declaration in COLUMNS:
+        column = declared(declaration)
+        alone = int(column.cells([text])[0])
+        assert 0 <= alone < len(column)
+        assert column.cells(["low", text, None, text]).tolist()[1::2] == [alone, alone]
+
+
+def test_numbers_are_uniform_within_a_bin_and_end_at_the_ends() -> None:
+    column = declared("n: 0..9 by 4")
+    assert column.names == ("0 to 3", "4 to 7", "8 to 9", "other")
+    drawn = column.values(np.repeat([0, 2], 4_000), seeded(3))
+    first, last = (np.bincount(part, minlength=10) for part in (drawn[:4_000], drawn[4_000:]))
+    assert np.abs(first[:4] - 1_000).max() < 5 * math.sqrt(750)
+    assert first[4:].sum() == 0
+    assert np.abs(last[8:] - 2_000).max() < 5 * math.sqrt(1_000)
+    days = declared("d: 2024-02-27..2024-03-02 by month")
+    assert sorted(set(days.values(np.zeros(200, np.int64), seeded(1)))) == ["2024-02-27", "2024-02-28", "2024-02-29"]
+
+
+def test_a_number_without_width_has_about_twenty_bins() -> None:
+    assert len(declared("n: 0..999").shown) == 20
+    assert len(declared("n: 1..5").shown) == 5
+    assert declared("n: 0.0..1.0").declaration == "n: 0.0..1.0 by 0.1"
+
+
+def test_fresh_ids_follow_no_value_and_have_no_order() -> None:
+    column = declared("customer: id")
+    assert isinstance(column, FreshIds)
+    found = column.values(np.zeros(500, np.int64), seeded(1))
+    assert len(set(found)) == 500
+    assert found != sorted(found)
+    assert all(isinstance(each, str) and len(each) == 16 for each in found)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("priority", "look like 'NAME: WHAT'"),
+        (": a|b", "look like 'NAME: WHAT'"),
+        ("p:", "look like 'NAME: WHAT'"),
+        ("p?: id", "not to be null"),
+        ("p: a|a", "to differ, found 'a'"),
+        ("p: 1|1.0", "found '1' twice or in two spellings"),
+        ("p: true|True", "in two spellings"),
+        ("p: other|b", r"Name that text.*a\|b\|\*rest"),
+        ("p: a|*b|*c", "at most one text for all others"),
+        ("p: *b", "to list values"),
+        ("p: a||b", "none of them empty"),
+        ("p: a|b\tc", "without control characters"),
+        ("n: 5..5 by 1", "to grow"),
+        ("n: 9..5 by 1", "to grow"),
+        ("n: 0..5 by 0", "wider than 0"),
+        ("n: 0..5 by -1", "wider than 0"),
+        ("n: 0..1000000 by 1", "at most 20,000 values or bins"),
+        ("d: 2024-01..2024-02-01 by day", "both ends of 'd' to be days, or both months"),
+        ("d: 2024-01..2024-05 by day", "by one of month, quarter, year"),
+        ("d: 2024-01-01..2024-05-01 by hour", "by one of day, week"),
+        ("d: 2024-13..2025-01 by month", "to be dates"),
+        ("d: 2025-01..2024-01 by month", "to grow"),
+        ("d: 1000-01-01..9000-01-01 by day", "at most 20,000"),
+        ("d: 2024-01-01..9999-12-31 by year", "to grow"),
+    ],
+)
+def test_what_is_no_declaration_is_refused_by_name(text: str, said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        declared(text)
+
+
+def test_a_schema_has_each_name_once_and_values_from_files() -> None:
+    with pytest.raises(ConfigError, match="each column once, found 'a' twice"):
+        schema_of(["a: x|y", "a: 1..5"])
+    found = with_files("country: @names.txt", lambda path: [f"{path.stem} one", "a|b", "", "*c"])
+    column: Column = declared(found)
+    assert column.names == ("names one", "a|b", "*c", "other")
+    assert with_files("n: 1..5", lambda path: [str(path)]) == "n: 1..5"
+    assert isinstance(declared("d: 2024-01..2024-02"), Dated)
