@@ -24,7 +24,7 @@ from dptext.text.files import Target, sha256_of, writing
 from dptext.text.formats import READ_ONLY, Format, Scalar, detect_format, endings, output_format
 from dptext.text.packed_rows import load_pyarrow
 from dptext.text.records import Fields, Release
-from dptext.text.schema import Column
+from dptext.text.schema import DeclaredColumn
 from dptext.text.writers import APPENDABLE, encode_batch, write_all
 from dptext.types import Json
 
@@ -157,7 +157,7 @@ def paths_of(target: Path) -> tuple[Path, ...]:
     return target, certificate_path(target), *(target.with_name(target.name + end) for end in REPORT_SUFFIXES)
 
 
-def _types(declared: Iterable[Column]) -> Types:
+def _types(declared: Iterable[DeclaredColumn]) -> Types:
     """Return the Arrow types of columns that hold no texts."""
     arrow, _ = load_pyarrow()
     return tuple((each.name, arrow.type_for_alias(each.arrow)) for each in declared if each.arrow != "string")

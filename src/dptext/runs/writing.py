@@ -33,7 +33,7 @@ from dptext.text.columns import Columns
 from dptext.text.formats import Format, Scalar
 from dptext.text.reading import as_records
 from dptext.text.records import TEXT_FIELD, Fields, Release
-from dptext.text.schema import FreshIds
+from dptext.text.schema import IdColumn
 from dptext.text.tables import Texts
 from dptext.text.writers import encode_batch
 from dptext.types import Json
@@ -269,7 +269,7 @@ def write(
         *_shares(by.summary, by.mix),
     )  # fmt: skip
     model = {"weights": made.weights} if made.weights else {}
-    table = Table.of(by.summary, made.labels, source, rounded=by.rounded, drop_other=by.drop_other)
+    table = WrittenColumns.of(by.summary, made.labels, source, rounded=by.rounded, drop_other=by.drop_other)
     return _derived(
         replace(made, sentences=said), table, by.certificate, by.sha256, {**by.said, **model}, by.inputs,
         Fields(text=text, label=label, id=table.id, keep=tuple(table.columns)),
@@ -277,7 +277,7 @@ def write(
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Table:
+class WrittenColumns:
     """The columns of a table beside its texts.
 
     Attributes:
@@ -304,9 +304,9 @@ class Table:
             cells = model.rows(places, source, rounded=rounded)
         measured = iter(cells.T)
         values = {
-            each.name: each.values(places if isinstance(each, FreshIds) else next(measured), source) for each in schema
+            each.name: each.values(places if isinstance(each, IdColumn) else next(measured), source) for each in schema
         }
-        name = next((each.name for each in schema if isinstance(each, FreshIds)), None)
+        name = next((each.name for each in schema if isinstance(each, IdColumn)), None)
         ids = [str(i) for i in range(n)] if name is None else [str(value) for value in values.pop(name)]
         return cls(values, ids, name)
 
@@ -338,7 +338,7 @@ def _shares(of: Summary, mix: Mapping[str, float] | None) -> Iterator[str]:
 
 def _derived(
     made: Synthetic,
-    table: Table,
+    table: WrittenColumns,
     of: Certificate,
     digest: str,
     how: Mapping[str, Json],

@@ -10,7 +10,7 @@ import numpy as np
 
 from dptext.synthesis.agreement import NORMAL, Estimated, Known
 from dptext.synthesis.marginals import Axes, Marginal
-from dptext.text.schema import Listed
+from dptext.text.schema import ListedColumn
 from dptext.types import Floats
 
 
@@ -43,7 +43,7 @@ def column_numbers(axes: Axes, marginals: Sequence[Marginal], known: Mapping[str
     found = []
     for axis, column in enumerate(axes.columns, 1):
         own = one_way(axis, marginals, known)
-        counts, listed = tuple(map(float, own.numbers)), isinstance(column, Listed)
+        counts, listed = tuple(map(float, own.numbers)), isinstance(column, ListedColumn)
         found.append(ColumnNumbers(column.name, column.names, counts, NORMAL * own.deviation, not listed))
     return tuple(found)
 

@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 
 from dptext.errors import ConfigError
-from dptext.text.schema import Column, FreshIds
+from dptext.text.schema import DeclaredColumn, IdColumn
 from dptext.types import Integers
 
 #: The name of the labels among columns.
@@ -60,14 +60,14 @@ class Axes:
     """The labels and the columns that are measured, in order. The axis of the labels is there without labels, too."""
 
     labels: int
-    columns: tuple[Column, ...]
+    columns: tuple[DeclaredColumn, ...]
 
     @classmethod
-    def of(cls, labels: Sequence[str], schema: Sequence[Column]) -> Axes:
+    def of(cls, labels: Sequence[str], schema: Sequence[DeclaredColumn]) -> Axes:
         """Return the axes of labels and declared columns. ConfigError: a column is called as the labels are."""
         if labels and any(column.name == LABEL for column in schema):
             raise ConfigError(f"Expected no column {LABEL!r} beside labels, which are a column of that name.")
-        return cls(len(labels), tuple(column for column in schema if not isinstance(column, FreshIds)))
+        return cls(len(labels), tuple(column for column in schema if not isinstance(column, IdColumn)))
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ from dptext.synthesis.marginals import AUTO, NONE, Axes, Marginal, marginal_shar
 from dptext.synthesis.spec import CorpusSpec
 from dptext.synthesis.sums import Noise
 from dptext.text.declarations import schema_of
-from dptext.text.schema import Column
+from dptext.text.schema import DeclaredColumn
 
 NOBODY_TWICE: Final = "nobody is in two of the corpora whose summaries were added"
 #: The share of rho for the number of texts that are unlike the pool.
@@ -147,7 +147,7 @@ class MeasuredSpec(CorpusSpec, ABC):
         return (*main, *(each.name for each in self.marginals))
 
     @property
-    def schema(self) -> tuple[Column, ...]:
+    def schema(self) -> tuple[DeclaredColumn, ...]:
         """The declared columns, ids among them. ConfigError: a declaration is none, or two have one name."""
         return _schema(self.columns)
 
@@ -263,5 +263,5 @@ class MeasuredSpec(CorpusSpec, ABC):
 
 
 @lru_cache(64)
-def _schema(declarations: tuple[str, ...]) -> tuple[Column, ...]:
+def _schema(declarations: tuple[str, ...]) -> tuple[DeclaredColumn, ...]:
     return schema_of(declarations)

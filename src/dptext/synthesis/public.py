@@ -24,7 +24,7 @@ from dptext.synthesis.readings import PublicReader
 from dptext.synthesis.space import PublicSpace
 from dptext.text.function_words import ENGLISH
 from dptext.text.records import Record, records_digest
-from dptext.text.schema import Column
+from dptext.text.schema import DeclaredColumn
 from dptext.types import Floats, Json
 
 Arrays = dict[str, NDArray[Any]]
@@ -104,7 +104,7 @@ class Public:
     left_out: LeftOut | None = None
     bins: LengthBins = ANY_LENGTH
     language: str = ENGLISH
-    columns: tuple[Column, ...] = ()
+    columns: tuple[DeclaredColumn, ...] = ()
 
     @property
     def has_pool(self) -> bool:
@@ -233,7 +233,7 @@ class Public:
         encoder: str,
         marks: int,
         bins: LengthBins,
-        columns: tuple[Column, ...],
+        columns: tuple[DeclaredColumn, ...],
     ) -> Self:
         """Return what `stored` returned. KeyError, ValueError, TypeError: these are other data."""
         texts, points = _unpacked(arrays["pool.texts"]), np.asarray(arrays["pool.points"], np.float64)

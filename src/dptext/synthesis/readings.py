@@ -20,7 +20,7 @@ from dptext.synthesis.space import PublicSpace, says_something
 from dptext.text.batches import Batch
 from dptext.text.formats import cell_text
 from dptext.text.labels import matched
-from dptext.text.schema import Column
+from dptext.text.schema import DeclaredColumn
 from dptext.types import Floats, Integers
 
 #: Reads the private corpus from its beginning, in batches. It may be called more than once.
@@ -55,7 +55,7 @@ class PublicReader:
     space: PublicSpace | None = None
     lexicon: Lexicon | None = None
     bins: LengthBins = ANY_LENGTH
-    columns: tuple[Column, ...] = ()
+    columns: tuple[DeclaredColumn, ...] = ()
 
     def read(
         self,

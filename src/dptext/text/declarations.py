@@ -12,7 +12,17 @@ from typing import Final
 
 from dptext.errors import ConfigError
 from dptext.text.labels import matched
-from dptext.text.schema import MOST_CELLS, OTHER, PERS, Column, Dated, FreshIds, Listed, Numeric, escaped
+from dptext.text.schema import (
+    MOST_CELLS,
+    OTHER,
+    PERS,
+    DateColumn,
+    DeclaredColumn,
+    IdColumn,
+    ListedColumn,
+    NumberColumn,
+    escaped,
+)
 
 _USUAL_BINS: Final = 20  # of a number whose declaration names no width
 _NUMBER: Final = r"[+-]?\d{1,15}(?:\.\d{1,9})?"
@@ -26,7 +36,7 @@ _FORMS: Final = (
 _DAYS: Final = {"day": 1, "week": 7, "month": 28, "quarter": 90, "year": 365}  # of a bin, at least
 
 
-def declared(text: str) -> Column:
+def declared(text: str) -> DeclaredColumn:
     """Return the column of a declaration such as "priority: low|normal|high"; a name that ends in ? may be null.
 
     ConfigError: it is no declaration.
@@ -39,7 +49,7 @@ def declared(text: str) -> Column:
     if what == "id":
         if null:
             raise ConfigError(f"Expected the ids of {name!r} not to be null: take the ? away.")
-        return FreshIds(name, null=False)
+        return IdColumn(name, null=False)
     if parts := _RANGE.fullmatch(what):
         return _numeric(name, null, *parts.groups())
     if parts := _DATES.fullmatch(what):
@@ -47,7 +57,7 @@ def declared(text: str) -> Column:
     return listed(name, _parts(what), null=null)
 
 
-def listed(name: str, values: Sequence[str], *, null: bool = False) -> Listed:
+def listed(name: str, values: Sequence[str], *, null: bool = False) -> ListedColumn:
     """Return a column of these values. One that begins with * is the text that *other* is written as.
 
     ConfigError: there are too few or too many values, or two are alike.
@@ -70,10 +80,10 @@ def listed(name: str, values: Sequence[str], *, null: bool = False) -> Listed:
             f"spellings. Name that text, which is {OTHER!r} by default, as the last value: a|b|*rest."
         )
     _require_few(name, len(known))
-    return Listed(name, null, known, rest)
+    return ListedColumn(name, null, known, rest)
 
 
-def schema_of(declarations: Iterable[str]) -> tuple[Column, ...]:
+def schema_of(declarations: Iterable[str]) -> tuple[DeclaredColumn, ...]:
     """Return the columns of declarations. ConfigError: one is none, or two have one name."""
     found = tuple(map(declared, declarations))
     names = [column.name for column in found]
@@ -92,7 +102,7 @@ def with_files(declaration: str, read: Callable[[Path], Sequence[str]]) -> str:
     return f"{head}{colon} {'|'.join(escaped(value) for value in values if value)}"
 
 
-def _numeric(name: str, null: bool, low: str, high: str, by: str | None) -> Numeric:
+def _numeric(name: str, null: bool, low: str, high: str, by: str | None) -> NumberColumn:
     numbers = [Decimal(each) for each in (low, high, by) if each is not None]
     decimals = max(0, *(-int(each.as_tuple().exponent) for each in numbers))
     first, last, *width = (int(each.scaleb(decimals)) for each in numbers)
@@ -102,10 +112,10 @@ def _numeric(name: str, null: bool, low: str, high: str, by: str | None) -> Nume
     if each < 1:
         raise ConfigError(f"Expected the bins of {name!r} to be wider than 0, found {by}.")
     _require_few(name, (last - first) // each + 1)
-    return Numeric(name, null, first, last, each, decimals)
+    return NumberColumn(name, null, first, last, each, decimals)
 
 
-def _dated(name: str, null: bool, low: str, high: str, per: str | None) -> Dated:
+def _dated(name: str, null: bool, low: str, high: str, per: str | None) -> DateColumn:
     days, chosen = len(low) > len("2024-01"), per or "month"
     if days != (len(high) > len("2024-01")):
         raise ConfigError(f"Expected both ends of {name!r} to be days, or both months, found {low}..{high}.")
@@ -121,7 +131,7 @@ def _dated(name: str, null: bool, low: str, high: str, per: str | None) -> Dated
     if first >= last or last.year > 9998:
         raise ConfigError(f"Expected the dates of {name!r} to grow, found {low}..{high}.")
     _require_few(name, (last - first).days // _DAYS[chosen])
-    return Dated(name, null, first, last, chosen, days)  # type: ignore[arg-type]  # it is one of them
+    return DateColumn(name, null, first, last, chosen, days)  # type: ignore[arg-type]  # it is one of them
 
 
 def _require_few(name: str, cells: int) -> None:

@@ -41,7 +41,7 @@ _DATED: Final = re.compile(r"(\d{4})-(\d\d)(?:-(\d\d)(?:[ T].*)?)?", re.ASCII | 
 
 
 @dataclass(frozen=True)
-class Column(ABC):
+class DeclaredColumn(ABC):
     """A declared column. Its cells are the listed values or bins, then one for what is not listed or does not parse.
 
     Listed values have a last cell for null, if the column may be null; numbers and dates have one cell for both. An
@@ -117,7 +117,7 @@ class Column(ABC):
 
 
 @dataclass(frozen=True)
-class Listed(Column):
+class ListedColumn(DeclaredColumn):
     """A column of listed values. `rest` is the text that *other* is written as, which no value equals."""
 
     listed: tuple[str, ...]
@@ -156,7 +156,7 @@ class Listed(Column):
 
 
 @dataclass(frozen=True)
-class Numeric(Column):
+class NumberColumn(DeclaredColumn):
     """Numbers from `low` to `high`, both included, in steps of 10^-decimals. A bin has `by` of these steps.
 
     `low`, `high` and `by` are whole numbers of steps. The last bin may have fewer steps.
@@ -207,7 +207,7 @@ class Numeric(Column):
 
 
 @dataclass(frozen=True)
-class Dated(Column):
+class DateColumn(DeclaredColumn):
     """Dates from `low` to `high`, both included, in bins of a day, week, month, quarter or year.
 
     Without `days`, both ends are months, and months are written.
@@ -269,7 +269,7 @@ class Dated(Column):
 
 
 @dataclass(frozen=True)
-class FreshIds(Column):
+class IdColumn(DeclaredColumn):
     """A column of ids: no private one is read, and new random ones are written."""
 
     @property
@@ -309,7 +309,7 @@ def _within(low: int, high: int, by: int, cells: Integers, source: Randomness) -
     return list((firsts + uniform_below_each(sizes, source).astype(np.int64)).tolist())
 
 
-def _head(column: Column) -> str:
+def _head(column: DeclaredColumn) -> str:
     return f"{column.name}{'?' * column.null}: "
 
 
