@@ -19,6 +19,7 @@ LABELS: Final = ("health", "travel", "money", "leisure")
 STUFFED: Final = 60  # documents of an author who is the canary
 POOL: Final = tuple(dp.sample_records(200, seed=2))
 COLUMNS: Final = ("stars: 1..5 by 1", "where?: north|south", "day: 2024-01..2024-12 by quarter")
+PAIRS: Final = ("label+where", "where+stars")
 PRIVATE: Final = tuple(
     replace(
         each, kept={"stars": i % 7, "where": ("north", "south", "east", None)[i % 4], "day": f"2024-{i % 14:02d}-01"}
@@ -43,9 +44,10 @@ class Clean(Draws):
 @functools.cache
 def fitted_summary(unit: str, relation: str, **more: Any) -> FittedSummary:
     """Settings with all blocks, unless `more` says otherwise, and their pool."""
+    pairs = PAIRS if more.get("labels", LABELS) else PAIRS[1:]
     given: dict[str, Any] = {
         "labels": LABELS, "encoder": "glove", "words": 8, "dim": 8, "about": 200, "topics": 4, "marks": 3,
-        "lengths": (4, 8), "columns": COLUMNS, "pairs": ("label+where", "where+stars"), "vocabulary": 80, "drafts": 0,
+        "lengths": (4, 8), "columns": COLUMNS, "pairs": pairs, "vocabulary": 80, "drafts": 0,
         "unit": unit, "relation": relation, **more,
     }  # fmt: skip
     return SummarySpec(**given).fit(public=POOL, seed=0)

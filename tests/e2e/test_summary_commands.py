@@ -199,7 +199,7 @@ UNMEASURED: Final[list[tuple[tuple[object, ...], str]]] = [
     (("out.json", *POOL, *LABELLED), "Expected OUT.summary, found 'out.json': summary releases no text"),
     (("out.summary", *LABELLED), "Expected one of --public POOL and --like OTHER.summary"),
     (("out.summary", *POOL, "--like", "a.summary", *LABELLED), "Expected one of --public POOL and --like"),
-    (("out.summary", *POOL), "Expected labels, topics, lengths or words to measure, found none: --labels a,b"),
+    (("out.summary", *POOL), "Expected labels, columns, topics, lengths or words to measure, found none: --labels"),
     (("out.summary", *POOL, "--labels", "a,b"), "Expected --label-field NAME"),
     (("out.summary", *POOL, "--label-field", "label", "--with", "topics"), "Give --labels a,b."),
     (("out.summary", *POOL, *LABELLED, "--with", "colours"), "Expected 'colours' to be one of words, topics"),

@@ -19,12 +19,13 @@ from dptext.audits.bounds import epsilon_from_rates
 from dptext.audits.trials.distinguishing import separation
 from dptext.sampling.randomness import seeded
 from dptext.synthesis.blocks import COUNTS
+from dptext.synthesis.column_numbers import column_numbers
 from dptext.synthesis.from_model import FromModel
 from dptext.synthesis.from_pool import FromPool
 from dptext.synthesis.spec import Synthetic
 from dptext.synthesis.summary import FittedSummary, Summary
 from dptext.synthesis.sums import STEPS
-from summarized import CASES, canaries, clean, fitted_summary, records_with
+from summarized import CASES, COLUMNS, canaries, clean, fitted_summary, records_with
 
 Write = Callable[[Summary, int], Synthetic]
 DELTA: Final = 1e-5
@@ -32,6 +33,10 @@ DELTA: Final = 1e-5
 TOPICS_ALONE: Final[dict[str, Any]] = {"labels": (), "marks": 0, "words": 0}
 WORDS_ALONE: Final[dict[str, Any]] = {
     "labels": (), "points": False, "topics": 0, "words": 0, "vocabulary": 30, "examples": 0,
+}  # fmt: skip
+COLUMNS_ALONE: Final[dict[str, Any]] = {
+    "labels": (), "points": False, "topics": 0, "words": 0, "marks": 0, "lengths": (), "columns": COLUMNS,
+    "pairs": ("stars+where",),
 }  # fmt: skip
 LETTERS: Final = " abcdefghijklmnopqrstuvwxyz"
 RUNS, FEW = 400, 40
@@ -60,7 +65,7 @@ class Attacked:
     """Settings, and the two corpora that differ in the canary, as sums without noise."""
 
     def __init__(self, unit: str, relation: str, **more: Any) -> None:
-        self.fitted: FittedSummary = fitted_summary(unit, relation, **more)
+        self.fitted: FittedSummary = fitted_summary(unit, relation, **{"columns": (), "pairs": (), **more})
         ((one, other), *_) = canaries(relation)
         self.canary, self.stated = one[0], self.fitted.spec.epsilon
         self.records = [records_with(*each, stuffed=unit == "author") for each in (other, one)]
@@ -91,6 +96,23 @@ class Attacked:
     def bound(self, write: Write, runs: int = RUNS, noise: float = 1.0) -> float:
         """A lower bound on epsilon with 95%: the event is learned on half of the runs, and counted on the others."""
         inside, outside = (self.leaving(there, runs, write, noise) for there in (True, False))
+        return separation(inside, outside, delta=DELTA)
+
+    def bound_of_rows(self, noise: float = 1.0) -> float:
+        """A lower bound on epsilon with 95% by the report and rows of a table, which have most of what a unit moves."""
+
+        def seen(summary: Summary, seed: int) -> list[float]:
+            rows = summary.rows.rows(np.zeros(200, np.int64), seeded(seed), rounded=True)
+            drawn = [np.bincount(own, minlength=8) for own in rows.T]
+            reported = column_numbers(axes, marginals, summary.known)
+            return [*np.concatenate(drawn), *(n for column in reported for n in column.counts)]
+
+        axes, marginals = self.fitted.spec.axes, self.fitted.spec.marginals
+
+        inside, outside = (
+            np.array([seen(each, 2 * i + there) for i, each in enumerate(self.summaries(there, RUNS // 2, noise))])
+            for there in (True, False)
+        )
         return separation(inside, outside, delta=DELTA)
 
     def of_few(self, write: Write, noise: float = 1.0) -> float:
@@ -152,6 +174,14 @@ def test_public_texts_that_leave_tell_no_more_than_epsilon(unit: str, relation: 
 def test_less_noise_than_is_stated_is_refuted_by_public_texts_that_leave(unit: str, noise: float) -> None:
     attacked = Attacked(unit, "add_or_remove_one", **TOPICS_ALONE)
     assert attacked.bound(from_pool, noise=noise) > attacked.stated
+
+
+@pytest.mark.slow_cases("author", why="the noise of an author's columns is that of documents")
+@pytest.mark.parametrize("unit", ["document", "author"])
+def test_rows_of_a_table_tell_no_more_than_epsilon_and_less_noise_is_refuted(unit: str) -> None:
+    attacked = Attacked(unit, "add_or_remove_one", **COLUMNS_ALONE)
+    assert attacked.bound_of_rows() <= attacked.stated
+    assert attacked.bound_of_rows(noise=0.1) > attacked.stated
 
 
 @pytest.mark.slow_cases("of_its_size", why="a private text that leaves stays")

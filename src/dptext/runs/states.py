@@ -198,10 +198,12 @@ def settings_digest(
 
     `digests` are the digests of the fitted model and public data; `own` has further settings of this kind of run.
     """
+    # Without measured columns as before these were known, so that a run that began then goes on.
+    fields = {name: value for name, value in asdict(plan.fields).items() if name != "measured" or value}
     fixed: dict[str, Json] = {
         "spec": settings(spec),
         "digests": dict(digests),
-        "fields": json.dumps(asdict(plan.fields)),
+        "fields": json.dumps(fields),
         "format": str(plan.input_format),
         "on_error": str(plan.on_error),
         "delta": plan.delta,

@@ -322,8 +322,12 @@ def test_weights_must_be_finite(folder: Path, tmp_path: Path):
 def test_models_that_are_refused(folder: Path, tmp_path: Path, no_network, monkeypatch: pytest.MonkeyPatch):
     with pytest.raises(ConfigError, match=r"Expected precision='float16' to be auto, float32, bfloat16 or int8"):
         load_sentence_encoder(precision="float16")  # type: ignore[arg-type]
-    for name in ("no-such-model", "some/other-model", "../nowhere/at/all"):
-        with pytest.raises(ConfigError, match=r"dptext downloads nothing.*and give the folder"):
+    for name, said in (
+        ("no-such-model", "dptext downloads nothing"),
+        ("some/other-model", "dptext downloads nothing"),
+        ("../nowhere/at/all", "to be a folder, found none"),
+    ):
+        with pytest.raises(ConfigError, match=rf"{said}.*and give the folder"):
             load_sentence_encoder(name)
     with pytest.raises(ConfigError, match=r"to hold modules\.json"):
         load_sentence_encoder(str(tmp_path))

@@ -316,7 +316,9 @@ def test_no_labels_for_a_weight_of_labels_say_what_to_do() -> None:
         dp.Candidates(4.0, label_weight=1.0)
 
 
-@pytest.mark.parametrize(("given", "remedy"), [({}, "--set labels=VALUE"), ({"labels": "a"}, r'labels=\["a", "b"\]')])
+@pytest.mark.parametrize(
+    ("given", "remedy"), [({}, "--set labels=VALUE"), ({"labels": "a"}, r'labels=\["bad", "good"\]')]
+)
 def test_settings_that_are_read_say_what_to_give(given: dict[str, Any], remedy: str) -> None:
     with pytest.raises(ConfigError, match=remedy):
         spec_from_settings({"kind": "label_only", **given})
