@@ -178,6 +178,7 @@ def test_what_cannot_be_measured_or_written_is_refused_before_anything_is_read(f
         (*measured, "--column", "size"): "to look like 'NAME: WHAT'",
         (*measured, "--column", "size: small|large", "--column", "size: 1..5"): "each column once",
         (*measured, "--column", "body: a|b"): "to be no other field",
+        (*measured, *LABELLED, "--column", "topic: a|b"): "to be no other field, found that the field of",
         (*measured, "--column", "weight: 1..5"): "lacks a column that was named",
         (*measured, "--column", "size: @nowhere.txt"): "nowhere.txt",
         (*measured, "--column", "size: small|large", "--pairs", "size+weight"): "to be a pair of columns",

@@ -187,6 +187,8 @@ def _still_due(due: Due, place: Unpublished, paying: Paying, *, resume: bool) ->
 def _say_what_would_be(wanted: CorpusSpec, promised: Guarantee, payment: Payment | None, due: Due | None) -> None:
     what = "one corpus" if wanted.writes else "one report" if wanted.command == "synthesize" else f"one {wanted.kind}"
     print(f"A run would release {what}. Nothing was read, drawn, charged or written.\n{promised.sentence()}")
+    if wanted.plan:
+        print(wanted.plan)
     if due is not None:
         print(f"{cost(due)} {due.payment.left()}")
     elif payment is not None:

@@ -21,7 +21,8 @@ from dptext.synthesis.marginals import AUTO, NONE, Axes, Marginal, marginal_shar
 from dptext.synthesis.spec import CorpusSpec
 from dptext.synthesis.sums import Noise
 from dptext.text.declarations import schema_of
-from dptext.text.schema import DeclaredColumn
+from dptext.text.records import ID_FIELD
+from dptext.text.schema import DeclaredColumn, IdColumn
 
 NOBODY_TWICE: Final = "nobody is in two of the corpora whose summaries were added"
 #: The share of rho for the number of texts that are unlike the pool.
@@ -98,6 +99,12 @@ class MeasuredSpec(CorpusSpec, ABC):
         _validate.not_negative(dim=self.dim, drafts=self.drafts, examples=self.examples)
         _validate.within(0, MOST_READ, marks=self.marks)
         _ = self.bins  # refuses lengths that do not grow
+        ids = [each for each in self.schema if isinstance(each, IdColumn)]
+        if not ids and any(each.name == ID_FIELD for each in self.schema):
+            raise ConfigError(
+                f"Expected no column {ID_FIELD!r} beside the ids of rows, which are written under that name: declare "
+                f"'{ID_FIELD}: id', or another column of ids."
+            )
         for name, share in self._given.items():
             _validate.within(0.0, 0.98, **{f"{name[:-1]}_share": share})
         CorpusSpec.__post_init__(self)
@@ -160,6 +167,14 @@ class MeasuredSpec(CorpusSpec, ABC):
     def measured_fields(self) -> tuple[str, ...]:
         """The names of the declared columns, but for ids."""
         return self.axes.names[1:]
+
+    @property
+    def plan(self) -> str:
+        """A sentence on what is measured, with the deviation of the noise of a number of units."""
+        noise = self.deviations()
+        said = (name if name == POINTS else f"{name} ±{noise[name]:,.0f}" for name in self.blocks if name != UNLIKE)
+        unit = "documents" if self.unit == "document" else "the weight of authors"
+        return f"Measured, each number of {unit} with this standard deviation of its noise: {', '.join(said)}."
 
     @property
     def marginals(self) -> tuple[Marginal, ...]:

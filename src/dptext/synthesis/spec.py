@@ -175,6 +175,11 @@ class CorpusSpec:
         return ()
 
     @property
+    def plan(self) -> str:
+        """A sentence on what is measured, for a dry run; empty where nothing is to be said."""
+        return ""
+
+    @property
     def advice(self) -> str:
         """The advice before a run with settings that measured worse than others; empty if there is none."""
         return ""

@@ -99,6 +99,11 @@ class Fields:
             fields = getattr(self, name)
             if len(set(fields)) < len(fields):
                 raise ConfigError(f"Expected {name}={fields!r} to name each field once. Remove the repetition.")
+        if twice := [name for name in self.measured if name in others]:
+            raise ConfigError(
+                f"Expected the measured column {twice[0]!r} to be no other field, found that the field of ids, labels, "
+                "authors or subjects: leave one out."
+            )
         if set(self.keep) & set(self.measured):
             raise ConfigError(f"Expected no field among keep={self.keep!r} that is measured, which is private.")
 

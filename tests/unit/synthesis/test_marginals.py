@@ -72,6 +72,7 @@ def test_settings_have_the_pairs_that_their_noise_leaves_and_keep_them() -> None
     ("changed", "said"),
     [
         ({"columns": ("label: x|y",)}, "no column 'label' beside labels"),
+        ({"columns": ("id: x|y",), "pairs": ()}, "no column 'id' beside the ids of rows"),
         ({"pairs": ("size+weight",)}, "'size\\+weight' to be a pair of columns, such as label\\+size"),
         ({"columns": ()}, "pair of columns, such as none"),
         ({"columns": (), "pairs": ("none",), "column_share": 0.2}, "no share of rho for columns"),
