@@ -58,7 +58,7 @@ SAID = {
         "It cost nothing more.",
         "epsilon 1.46",
     ),
-    "docs/guides/tables.md": ("Rows follow", "priority by label", "Column amount:", "Written: 300 texts to new.csv"),
+    "docs/guides/tables.md": ("priority follows label", "Column amount:", "Written: 300 texts to new.csv"),
     "docs/results/papers.md": ("ADePT as published: no guarantee", "Redaction: no guarantee"),
     "packages/lab/README.md": ("ADePT as published: no guarantee", "The certificate of the run"),
 }

@@ -389,9 +389,11 @@ class Topics:
             shown = "; ".join(f"{name} {long.shown(i)}" for i, name in enumerate(self.lengths.names))
             said.append(f"Lengths, in {counted}, with 95% intervals: {shown}.")
         for column, known in zip(self.columns, self.by_column, strict=True):
-            said.append(_largest(f"Column {column.name}", column.cells, known, counted))
+            if len(column.cells) <= _NAMED:  # the page and `summary show` have the others
+                said.append(_largest(f"Column {column.name}", column.cells, known, counted))
         if self.followed:
-            said.append(f"Rows follow {'; '.join(f'{two} by {one}' for one, two in self.followed)}.")
+            each = "; ".join(f"{two} follows {one}" for one, two in self.followed)
+            said.append(f"In rows that are written, beyond what noise explains: {each}.")
         if self.words is not None:
             said.append(self._of_words(self.words))
         return tuple(said)
