@@ -1,6 +1,7 @@
 """What each block of a summary costs the others, on long texts, through the commands: a CSV.
 
     python packages/lab/experiments/summary_blocks.py OUT.csv [SPLIT ...] [--epsilons 1] [--seeds 0 1 2]
+        [--rows nothing words ...]
     python packages/lab/experiments/summary_blocks.py OUT.csv --tables
 
 Each run is `dptext summarize` and `dptext write --writer pool` in processes of their own. Add or remove one document,
@@ -45,7 +46,7 @@ READ = ("accuracy", "macro_f1", "reads")
 NOISE = (COUNTS, TOPICS, WORDS)
 
 
-def measured(name: str, epsilons: list[float], seeds: list[int], folder: Path) -> Iterator[Row]:
+def measured(name: str, ways: list[str], epsilons: list[float], seeds: list[int], folder: Path) -> Iterator[Row]:
     """Yield the rows of a split."""
     split = SPLITS[name]
     pool, private, test = split.rows(random.Random(SEED))  # noqa: S311
@@ -56,7 +57,8 @@ def measured(name: str, epsilons: list[float], seeds: list[int], folder: Path) -
         path.write_text("\n".join(lines) + "\n")
     texts, truth = [record.text for record in judge.test], [record.label for record in judge.test]
     public = ["--public", files["pool"], "--labels", f"@{lists[0]}", "--names", f"@{lists[1]}"]
-    for way, more in WAYS.items():
+    for way in ways:
+        more = WAYS[way]
         first: Path | None = None
         points: Floats | None = None
         for seed, epsilon in itertools.product(seeds, epsilons):
@@ -98,6 +100,7 @@ def main() -> None:
     parser.add_argument("splits", nargs="*", default=[])
     parser.add_argument("--epsilons", type=float, nargs="+", default=[1.0])
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--rows", nargs="+", default=list(WAYS), choices=list(WAYS))
     parser.add_argument("--tables", action="store_true")
     given = parser.parse_args()
     if given.tables:
@@ -108,7 +111,7 @@ def main() -> None:
     def every() -> Iterator[Row]:
         for name in given.splits or ("20 Newsgroups", "OHSUMED"):
             with TemporaryDirectory() as folder:
-                yield from measured(name, given.epsilons, given.seeds, Path(folder))
+                yield from measured(name, given.rows, given.epsilons, given.seeds, Path(folder))
 
     append_rows(given.out, every())
 

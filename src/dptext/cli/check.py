@@ -36,6 +36,10 @@ Long   candidates reads the first 256 word pieces, some 200 words, by default; t
 _TOO_LONG: Final = f"       A text of more than {MAX_CHARACTERS:,} characters is refused: cut it, or --on-error skip."
 _EPSILON: Final = 10  # epsilon of the proposed command
 _MOST_COLUMNS: Final = 12  # most columns on a screen
+_DECLARED: Final = (
+    "Columns for dptext summarize. What you list is released: take out values that you would not know without this "
+    "file:"
+)
 _HEADINGS: Final = ("null", "empty", "distinct", "median", "largest", "unique", "could be")
 _NAMES: Final = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
 
@@ -76,6 +80,7 @@ def check(
     table = [] if found.format is Format.TEXT else [*_table(found), ""]
     told = _labels(found, label_field, labels)
     lines = [_answer(found), NOT_PROTECTED, *told, "", *_facts(found, encoding), "", *table, *_commands(found, typed)]
+    lines += _proposed(found)
     print("\n".join(lines))
 
 
@@ -216,6 +221,15 @@ def _options(found: Survey, named: Format | None) -> list[str]:
     return typed
 
 
+def _proposed(found: Survey) -> list[str]:
+    """Return options for the columns of a table, which the owner has to look at."""
+    lines = [shlex.join(["--column", line]) for line in found.proposed()]
+    if not lines:
+        return []
+    more = [f"  and {len(lines) - _MOST_COLUMNS:,} more: see --json"] if len(lines) > _MOST_COLUMNS else []
+    return [_DECLARED, *(f"  {line}" for line in lines[:_MOST_COLUMNS]), *more]
+
+
 def _commands(found: Survey, typed: list[str]) -> list[str]:
     # The default ranker reads English alone; this one compares words.
     words = "" if found.language is None or not of_private_texts(found.language) else " --set ranker=tfidf"
@@ -249,6 +263,7 @@ def _data(found: Survey, typed: list[str]) -> dict[str, object]:
         "language": None if found.language is None else asdict(found.language),
         "fault": found.fault,
         "columns": columns,
+        "declarations": found.proposed(),
         "options": typed,
         "to_decide": stated_options(found, found.texts),
     }

@@ -17,12 +17,13 @@ from typing import Any, Final
 from dptext.errors import BrokenFileError, HeaderError
 from dptext.text import formats
 from dptext.text.csv_rows import DELIMITERS
-from dptext.text.formats import DELIMITED, PACKED, Format, file_format, name_of, spelled, string_fault
+from dptext.text.formats import DELIMITED, PACKED, Format, cell_text, file_format, name_of, spelled, string_fault
 from dptext.text.inputs import beginning, detected, open_input
 from dptext.text.labels import n_known
 from dptext.text.languages import MOST_CHARACTERS, MainLanguage, Spaced, main_language
 from dptext.text.lines import Bad, BadFile, BadHeader, Broken, are_names, missing_field, remedy, rows_of
 from dptext.text.markup import has_tags
+from dptext.text.proposals import Proposal
 from dptext.text.reading import EMPTY, MAX_CHARACTERS, require_layout
 from dptext.text.record_reader import REPEATED
 from dptext.text.records import Fields, Record
@@ -59,6 +60,7 @@ class Column:
     nameless: int = 0  #: values that cannot name a record or an author; `unlabelled`: that cannot be a label
     unlabelled: int = 0
     unfit: int = 0  #: values that are not null and cannot be the text of a record
+    proposal: Proposal = field(default_factory=Proposal)  #: a declaration of the column
     fault: _Fault | None = None  #: the reason for the first of these, or the first record that lacks the column
 
     def add(self, name: str, value: object, record: int, *, written: bool = False) -> None:
@@ -70,6 +72,7 @@ class Column:
             text, name_, label = value, value or None, value
         else:
             text, name_, label = formats.written(value), name_of(value), spelled(value)
+        self.proposal.add(cell_text(value))
         self.nameless += name_ is None or string_fault(name_) is not None
         if value is None:
             self.nulls += 1
@@ -210,6 +213,15 @@ class Survey:
         faults = [each for each in (unread, unfit) if each is not None]
         if faults:
             self.fault = "record {}: {}".format(*min(faults))
+
+    def proposed(self) -> list[str]:
+        """Declarations of the columns beside the texts, for the owner alone: they name private values."""
+        lines = (
+            each.proposal.line(name, unique=each.unique and not each.proposal.dates)
+            for name, each in self.columns.items()
+            if self.named and name != self.text and name not in self.doubled
+        )
+        return [line for line in lines if line]
 
     def could_be(self, name: str) -> str:
         """Return what a column may hold: texts, ids, labels or authors, or nothing of these."""

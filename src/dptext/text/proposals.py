@@ -1,0 +1,106 @@
+"""Declarations of columns that would fit a private table, for its owner alone, as they hold private values."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass, field
+from datetime import date
+from decimal import Decimal, InvalidOperation
+from typing import Final
+
+from dptext.errors import ConfigError
+from dptext.text.declarations import declared
+from dptext.text.schema import ListedColumn
+
+_MOST_LISTED: Final = 12  # different values
+_LONGEST: Final = 40  # characters of a listed value
+_BINS: Final = 20  # of numbers, about
+_MOST_DECIMALS: Final = 2
+_NUMBER: Final = re.compile(r"[+-]?\d{1,15}(?:\.\d{1,9})?", re.ASCII)
+_DATE: Final = re.compile(r"(\d{4}-\d\d-\d\d)(?:[ T].*)?", re.ASCII | re.DOTALL)
+
+
+@dataclass(slots=True)
+class Proposal:
+    """What the values of a column have in common. Its repr shows none of them."""
+
+    values: set[str] | None = field(default_factory=set, repr=False)
+    numbers: tuple[Decimal, Decimal] | None = field(default=None, repr=False)
+    dates: tuple[date, date] | None = field(default=None, repr=False)
+    null: bool = False
+    rows: int = 0
+    _other: bool = False  # a value is neither a number nor a date
+    _decimals: int = 0
+
+    def add(self, text: str | None) -> None:
+        """Look at a value, as `cell_text` gives it."""
+        if not text:
+            self.null = True
+            return
+        self.rows += 1
+        if self.values is not None:
+            self.values.add(text)
+            if len(self.values) > _MOST_LISTED or len(text) > _LONGEST:
+                self.values = None
+        if _NUMBER.fullmatch(text) and not self.dates:
+            self._number(text)
+        elif (parts := _DATE.fullmatch(text)) and not self.numbers:
+            self._date(parts[1])
+        else:
+            self._other = True
+
+    def _number(self, text: str) -> None:
+        try:
+            value = Decimal(text)
+        except InvalidOperation:
+            self._other = True
+            return
+        self._decimals = max(self._decimals, -int(value.as_tuple().exponent))
+        low, high = self.numbers or (value, value)
+        self.numbers = min(low, value), max(high, value)
+
+    def _date(self, text: str) -> None:
+        try:
+            day = date.fromisoformat(text)
+        except ValueError:
+            self._other = True
+            return
+        low, high = self.dates or (day, day)
+        self.dates = min(low, day), max(high, day)
+
+    def line(self, name: str, *, unique: bool) -> str:
+        """Return a declaration; empty if none fits. Ends of numbers and dates are rounded outwards.
+
+        `unique` says that each row has another value.
+        """
+        head = f"{name}{'?' * self.null}: "
+        if not self.rows:
+            return ""
+        if unique:
+            found = f"{name}: id"
+        elif self.values is not None:
+            found = f"{ListedColumn(name, self.null, tuple(sorted(self.values))).declaration}"
+        elif self._other:
+            return ""
+        elif self.dates is not None:
+            found = f"{head}{self.dates[0]:%Y-%m}..{self.dates[1]:%Y-%m} by month"
+        elif self.numbers is not None:
+            found = head + _range(*self.numbers, decimals=min(self._decimals, _MOST_DECIMALS))
+        else:
+            return ""
+        try:
+            declared(found)
+        except ConfigError:
+            return ""
+        return found
+
+
+def _range(low: Decimal, high: Decimal, *, decimals: int) -> str:
+    """Return a range that holds both ends, in about twenty bins of a round width."""
+    least = float(high - low) / _BINS
+    width = Decimal(10) ** math.floor(math.log10(least)) if least > 0 else Decimal(1)
+    width = next((width * factor for factor in (1, 2, 5, 10) if width * factor >= Decimal(least)), width * 10)
+    width = max(width, Decimal(1).scaleb(-decimals))
+    first, last = math.floor(low / width) * width, math.ceil(high / width) * width
+    return f"{first:.{decimals}f}..{last:.{decimals}f} by {width:.{decimals}f}"
