@@ -161,6 +161,8 @@ def spelled(value: object) -> object:
 def cell_text(value: object) -> str | None:
     """Return the spelling of a value of a measured column. None for null, and for what is no text, number or date."""
     found = value if isinstance(value, str) else spelled(value)
+    if isinstance(found, datetime) and found == found:  # noqa: PLR0124  # no NaT; finer than a microsecond
+        found = found.isoformat()
     return found if isinstance(found, str) and string_fault(found) is None else None
 
 

@@ -8,6 +8,7 @@ from decimal import Decimal
 from uuid import UUID
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -88,6 +89,8 @@ def test_what_is_written_of_a_cell_stands_in_that_cell(text: str) -> None:
         ("d: 2024-01..2024-12 by month", "2024-03-31T23:59:59Z", "2024-03"),
         ("d: 2024-01..2024-12 by month", dt.date(2024, 3, 1), "2024-03"),
         ("d: 2024-01..2024-12 by month", "2024-03", "2024-03"),
+        ("d: 2024-01..2024-12 by month", pd.Timestamp("2024-03-05 10:00:00.000000001"), "2024-03"),
+        ("d?: 2024-01..2024-12 by month", pd.NaT, "null"),
         ("d: 2024-01..2024-12 by month", "2019-01-01", "2024-01"),
         ("d: 2024-01..2024-12 by month", "2031-01-01", "2024-12"),
         ("d: 2024-01..2024-12 by month", "2024-02-30", "other"),
