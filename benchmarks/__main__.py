@@ -64,6 +64,9 @@ PLANS: dict[str, Plan] = {
     "sentence_encoder": Plan(
         r"(?P<what>\S+(?: sample)? +ours\D{3,19}\d*) +(?P<ratio>[\d.]+) +[\d.]+-", "times encode(batch_size=32)", "1"
     ),
+    "writing": Plan(
+        r"\| (?P<what>\d+ texts, \d+ tokens) \| \d+ \| \d+ \| (?P<ratio>[\d.]+) \|", "times transformers", "1"
+    ),
     "static_encoder": Plan(r"\| (?P<what>[^|]+) \| (?P<ratio>\d+) \| \d+-\d+ \|", "times encode(batch_size=32)", "1"),
     "depth": Plan(r"\| (?P<what>[^|]+) \| [\d,]+ \| (?P<ratio>[\d.]+) \|", "times plain NumPy", "2"),
     "tem": Plan(r"\| (?P<what>\d+ words, .+?) \|.*\| (?P<ratio>[\d.e+]+) \|", "times weighing all near words", "1"),
