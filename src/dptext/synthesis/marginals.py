@@ -120,16 +120,11 @@ class Axes:
         `scale` is the deviation of the noise of one marginal that takes the share of all columns alone. A pair is taken
         as long as noise moves at most 15% of the units of any pair to other cells.
         """
-        found: list[str] = []
-        for name in self.pairs:
-            tried = self.named([*found, name])
-            shares = marginal_shares(tried)
-            moved = [
-                _MEAN_NOISE * each.size * scale / math.sqrt(shares[each.name]) / about
-                for each in tried
-                if len(each.axes) > 1
-            ]
-            if max(moved) > _MOVED:
+        found, whole = list[str](), math.fsum(map(_weight, self.one_way))
+        for name, pair in self.pairs.items():
+            whole += _weight(pair)
+            # Noise moves most of the last one, which has most cells: it grows with size / sqrt(weight).
+            if _MEAN_NOISE * pair.size * scale * math.sqrt(whole / _weight(pair)) / about > _MOVED:
                 break
             found.append(name)
         return tuple(found)
@@ -140,6 +135,10 @@ def marginal_shares(marginals: Sequence[Marginal]) -> Mapping[str, float]:
 
     The summed noise of all cells is least if shares grow with the power 2/3 of the number of cells.
     """
-    weights = {each.name: each.size ** (2 / 3) * (_ONE_WAY if len(each.axes) == 1 else 1.0) for each in marginals}
+    weights = {each.name: _weight(each) for each in marginals}
     whole = sum(weights.values())
     return {name: weight / whole for name, weight in weights.items()}
+
+
+def _weight(marginal: Marginal) -> float:
+    return float(marginal.size ** (2 / 3)) * (_ONE_WAY if len(marginal.axes) == 1 else 1.0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import calendar
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from datetime import date
 from decimal import Decimal
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from dptext.errors import ConfigError
-from dptext.text.labels import matched
+from dptext.text.labels import meaning
 from dptext.text.schema import (
     MOST_CELLS,
     OTHER,
@@ -72,7 +73,8 @@ def listed(name: str, values: Sequence[str], *, null: bool = False) -> ListedCol
         raise ConfigError(
             f"Expected the values of {name!r} to be texts without control characters, none of them empty."
         )
-    alike = [each for each in known if matched([each], [other for other in found if other != each])[0] != each]
+    said = Counter(map(meaning, found))
+    alike = [each for each in known if said[meaning(each)] > 1]
     if len(set(found)) < len(found) or alike:
         twice = alike[0] if alike else next(each for each in found if found.count(each) > 1)
         raise ConfigError(

@@ -70,9 +70,9 @@ class DeclaredColumn(ABC):
     def declaration(self) -> str:
         """The declaration, as `declared` reads it."""
 
-    @abstractmethod
     def _place(self, text: str) -> int | None:
         """Return the cell of a spelled value; None if it is no value of the column."""
+        return None
 
     @abstractmethod
     def _written(self, cells: Integers, source: Randomness) -> list[Scalar]:
@@ -98,14 +98,15 @@ class DeclaredColumn(ABC):
 
     def cells(self, texts: Sequence[str | None]) -> Integers:
         """Return the cell of each value as `cell_text` gives it, `(n,)`: a function of this value alone."""
-        found: dict[str | None, int] = {text: self._cell(text) for text in set(texts)}
+        different = [text for text in set(texts) if text]
+        places = zip(different, self._places(different), strict=True)
+        found: dict[str | None, int] = {text: self.unlisted if place is None else place for text, place in places}
+        found |= dict.fromkeys((None, ""), len(self) - 1 if self.null else self.unlisted)
         return np.array([found[text] for text in texts], np.int64)
 
-    def _cell(self, text: str | None) -> int:
-        if not text:
-            return len(self) - 1 if self.null else self.unlisted
-        place = self._place(text)
-        return self.unlisted if place is None else place
+    def _places(self, texts: Sequence[str]) -> list[int | None]:
+        """Return the cells of different spelled values; None for what is no value of the column."""
+        return list(map(self._place, texts))
 
     def values(self, cells: Integers, source: Randomness) -> list[Scalar]:
         """Return the values of cells, in the type of the declaration; what is not listed is null."""
@@ -144,12 +145,9 @@ class ListedColumn(DeclaredColumn):
         rest = () if self.rest == OTHER else (f"*{escaped(self.rest)}",)
         return f"{_head(self)}{'|'.join([*map(escaped, self.listed), *rest])}"
 
-    @cached_property
-    def _places(self) -> dict[str, int]:
-        return {value: i for i, value in enumerate(self.listed)}
-
-    def _place(self, text: str) -> int | None:
-        return self._places.get(matched([text], self.listed)[0] or "")
+    def _places(self, texts: Sequence[str]) -> list[int | None]:
+        known = {value: i for i, value in enumerate(self.listed)}
+        return [known.get(text or "") for text in matched(texts, self.listed)]
 
     def _written(self, cells: Integers, source: Randomness) -> list[Scalar]:
         return self.values(cells, source)
@@ -281,9 +279,6 @@ class IdColumn(DeclaredColumn):
     def declaration(self) -> str:
         """The declaration."""
         return f"{_head(self)}id"
-
-    def _place(self, text: str) -> int | None:
-        return None
 
     def _written(self, cells: Integers, source: Randomness) -> list[Scalar]:
         return []

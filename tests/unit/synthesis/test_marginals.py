@@ -40,6 +40,30 @@ def test_more_noise_leaves_fewer_pairs() -> None:
     assert chosen == tuple(AXES.pairs)[: len(chosen)]
 
 
+@pytest.mark.parametrize("scale", [3, 10, 20, 40, 90])
+def test_noise_moves_no_more_of_a_pair_that_is_measured_than_is_said(scale: float) -> None:
+    """As decision 27 says it: of any pair among those that are measured."""
+
+    def moved(pairs: tuple[str, ...]) -> float:
+        marginals = AXES.named(pairs)
+        shares = marginal_shares(marginals)
+        pair = (each for each in marginals if len(each.axes) == 2)
+        return max((0.4 * each.size * scale / math.sqrt(shares[each.name]) / 5_000 for each in pair), default=0.0)
+
+    chosen = AXES.usual_pairs(scale, 5_000)
+    assert moved(chosen) <= 0.15
+    assert chosen == tuple(AXES.pairs) or moved(tuple(AXES.pairs)[: len(chosen) + 1]) > 0.15
+
+
+def test_a_wide_table_and_a_long_list_of_values_are_read() -> None:
+    """Each would take minutes if its work grew with the square of pairs or values."""
+    wide = Axes.of((), schema_of([f"c{i}: a|b" for i in range(100)]))
+    assert len(wide.usual_pairs(0.01, 1_000_000)) == 4_950
+    values = [f"value {i}" for i in range(10_000)]
+    column = schema_of([f"country: {'|'.join(values)}"])[0]
+    assert column.cells([*values, "another"])[-1] == column.unlisted
+
+
 def test_the_shares_of_marginals_add_up_and_cells_with_more_noise_have_more() -> None:
     shares = marginal_shares(AXES.named(AXES.usual_pairs(0.1, 5_000)))
     assert sum(shares.values()) == pytest.approx(1)
