@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dptext.synthesis.asking import Examples
+from dptext.synthesis.by_length import More
 from dptext.synthesis.from_drafts import FromDrafts, Moves
-from dptext.synthesis.word_shifts import More, WordTargets
+from dptext.synthesis.word_targets import WordTargets
 
 
 class Model:

@@ -102,7 +102,7 @@ class Attacked:
         """A lower bound on epsilon with 95% by the report and rows of a table, which have most of what a unit moves."""
 
         def seen(summary: Summary, seed: int) -> list[float]:
-            rows = summary.rows.rows(np.zeros(200, np.int64), seeded(seed), rounded=True)
+            rows = replace(summary, rounded=True).rows.rows(np.zeros(200, np.int64), seeded(seed))
             drawn = [np.bincount(own, minlength=8) for own in rows.T]
             reported = column_numbers(axes, marginals, summary.known)
             return [*np.concatenate(drawn), *(n for column in reported for n in column.counts)]

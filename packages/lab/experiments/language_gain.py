@@ -20,7 +20,7 @@ from language import SEED, SPLITS, records
 from dptext.sampling.randomness import seeded
 from dptext.synthesis.steering import Steering
 from dptext.synthesis.sums import Draws
-from dptext.synthesis.word_shifts import WordTargets
+from dptext.synthesis.word_targets import WordTargets
 from dptext.synthesis.writer import Writer
 from dptext.text.batches import Batch
 

@@ -34,6 +34,7 @@ from dptext.synthesis.judging import believed, judged, labelled, word_scores
 from dptext.synthesis.pool import apportioned
 from dptext.synthesis.summary import Summary, SummarySpec
 from dptext.synthesis.sums import Draws
+from dptext.synthesis.word_targets import WordTargets
 from dptext.text.batches import Batch
 from dptext.types import Floats
 
@@ -130,7 +131,8 @@ def by_labels(case: Case, epsilon: float, size: int) -> None:
     own, given = [row["text"] for row in case.base], [row["label"] for row in case.base]
     (found,) = case.summaries(case.spec(epsilon=epsilon), 1)
     wanted = apportioned(found.shares, size)
-    texts = FromModel(size=size).written(found, wanted, seeded(0), None).texts
+    writer = FromModel(size=size)
+    texts = writer.written(WordTargets.of(found, writer), wanted, seeded(0), None).texts
     flat, written = [text for each in texts for text in each], np.repeat(np.arange(len(texts)), list(map(len, texts)))
     points = found.public.pool.space.points(flat)  # type: ignore[union-attr]
     words, means = word_scores(found, flat), labelled(found, points)[0]

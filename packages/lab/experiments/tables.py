@@ -3,7 +3,7 @@
     python packages/lab/experiments/tables.py OUT.csv [TABLE ...] [--epsilons 1 4] [--seeds 0 1 2 3 4]
     python packages/lab/experiments/tables.py OUT.csv --tables
 
-Each run is `dptext summarize --shares columns=.25` and `dptext write` in processes of their own: 5,000 rows are read,
+Each run is `dptext summarize --shares columns=.25 --text-follows none` and `dptext write`: 5,000 rows are read,
 and 5,000 are written. Delta 1e-5, units are rows. Tables are blogs (gender, age, words), IMDB (rating, label, words),
 peer reviews (rating, confidence, decision, day, words) and tickets, which are generated here. Rows:
 
@@ -128,7 +128,7 @@ def measured(name: str, epsilons: list[float], relations: list[str], seeds: list
             summary = folder / f"{'none' if measuring else 'usual'}.summary"
             if row != "rounded":
                 dptext(
-                    "summarize", private, summary, "--public", pool, *columns, *measuring, "--shares", "columns=.25",
+                    "summarize", private, summary, "--public", pool, *columns, *measuring, "--shares", "columns=.25", "--text-follows", "none",
                     "--about", SIZE, "--epsilon", epsilon, "--delta", DELTA, "--relation", relation, "--seed", seed,
                     "--force",
                 )  # fmt: skip

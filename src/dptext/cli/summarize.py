@@ -59,6 +59,15 @@ class PromisedLike(Promised):
             help="Columns that are measured together, or none. Default: those that noise leaves readable.",
         ),
     ] = None
+    text_follows: Annotated[
+        str | None,
+        promises(
+            "--text-follows",
+            metavar="A,B",
+            help="Columns that texts should follow besides the label, or none. Default: the first listed ones of at "
+            "most 12 values, three with the label.",
+        ),
+    ] = None
 
     def settings(self) -> dict[str, Json]:
         """Return the settings that are given. ConfigError: a file of labels, names or values cannot be read."""
@@ -67,6 +76,8 @@ class PromisedLike(Promised):
             found["columns"] = [with_files(each, lambda path: listed(f"@{path}", "--column")) for each in self.columns]
         if self.pairs is not None:
             found["pairs"] = [*listed(self.pairs, "--pairs")]
+        if self.text_follows is not None:
+            found["text_follows"] = [*listed(self.text_follows, "--text-follows")]
         return found
 
 

@@ -178,9 +178,8 @@ def fitted_like(other: Summary, changes: Mapping[str, Json]) -> FittedSummary:
     After a sum, `about` is the mean of its parts, as one of them is measured anew.
     """
     spec = other.spec
-    as_there = {
-        name: getattr(spec, name) for name in ("marks", "topics", "points", "lengths", "tokens", "columns", "pairs")
-    }
+    kept = ("marks", "topics", "points", "lengths", "tokens", "columns", "pairs", "text_follows")
+    as_there = {name: getattr(spec, name) for name in kept}
     wanted = synthesis_from_settings({"labels": list(spec.labels), **as_there, **changes, "kind": "summary"})
     known = {name: getattr(wanted, name) for name in _OWN if name in changes}
     known["without_pool"] = spec.without_pool or bool(known.get("without_pool"))  # it is not there

@@ -96,14 +96,12 @@ class Prepared:
     how: FromPool | FromLanguage
     instead: str
     mix: Mapping[str, float] | None
-    rounded: bool = False
-    drop_other: bool = False
 
     @property
     def said(self) -> dict[str, Json]:
         """Writer, settings and mix, as the certificate has them."""
         settings = self.how.said() if isinstance(self.how, FromLanguage) else asdict(self.how)
-        table = {name: True for name in ("rounded", "drop_other") if getattr(self, name)}
+        table = {name: True for name in ("rounded", "drop_other") if getattr(self.summary, name)}
         return {"writer": self.writer, **settings, **({"mix": dict(self.mix)} if self.mix else {}), **table}
 
     def asks(self, price: tuple[float, float] | None = None) -> Iterator[str]:
@@ -165,8 +163,8 @@ def prepared(
         space = found.public.pool.space
         if space is not None and isinstance(space.encoder, OwnEncoder):
             space.encoder.embed([])  # it judges what is written: that it is not here is said before the work
-    mixed = found if mix is None else found.mixed(mix)
-    return Prepared(mixed, certificate, digest, inputs, name, how, instead, mix, rounded, drop_other)
+    mixed = replace(found if mix is None else found.mixed(mix), rounded=rounded, drop_other=drop_other)
+    return Prepared(mixed, certificate, digest, inputs, name, how, instead, mix)
 
 
 def _writer_of(summary: Summary, given: str | None, set_: Mapping[str, Json]) -> tuple[str, str, str]:
@@ -269,7 +267,7 @@ def write(
         *_shares(by.summary, by.mix),
     )  # fmt: skip
     model = {"weights": made.weights} if made.weights else {}
-    table = WrittenColumns.of(by.summary, made.labels, source, rounded=by.rounded, drop_other=by.drop_other)
+    table = WrittenColumns.of(by.summary, made, source)
     return _derived(
         replace(made, sentences=said), table, by.certificate, by.sha256, {**by.said, **model}, by.inputs,
         Fields(text=text, label=label, id=table.id, keep=tuple(table.columns)),
@@ -291,20 +289,17 @@ class WrittenColumns:
     id: str | None
 
     @classmethod
-    def of(
-        cls, summary: Summary, labels: Sequence[str | None], source: Randomness, *, rounded: bool, drop_other: bool
-    ) -> Self:
-        """Return the columns of rows with these labels, drawn from the noisy numbers of a summary."""
-        schema, n = summary.spec.schema, len(labels)
-        number = {label: i for i, label in enumerate(summary.spec.labels)}
-        places = np.array([number.get(label or "", 0) for label in labels], np.int64)
-        cells = np.zeros((n, 0), np.int64)
-        if schema:
-            model = summary.rows.without_other() if drop_other else summary.rows
-            cells = model.rows(places, source, rounded=rounded)
-        measured = iter(cells.T)
+    def of(cls, summary: Summary, made: Synthetic, source: Randomness) -> Self:
+        """Return the columns of rows of texts, drawn from the noisy numbers of a summary unless texts follow them."""
+        schema, n = summary.spec.schema, len(made.labels)
+        cells = None if made.cells is None else np.array(made.cells, np.int64)
+        if schema and cells is None:
+            number = {label: i for i, label in enumerate(summary.spec.labels)}
+            cells = summary.rows.rows(np.array([number.get(each or "", 0) for each in made.labels], np.int64), source)
+        measured = iter(() if cells is None else cells.T)
         values = {
-            each.name: each.values(places if isinstance(each, IdColumn) else next(measured), source) for each in schema
+            each.name: each.values(np.zeros(n, np.int64) if isinstance(each, IdColumn) else next(measured), source)
+            for each in schema
         }
         name = next((each.name for each in schema if isinstance(each, IdColumn)), None)
         ids = [str(i) for i in range(n)] if name is None else [str(value) for value in values.pop(name)]
@@ -321,7 +316,7 @@ class WrittenColumns:
 def _too_large(of: Summary, how: FromPool | FromLanguage) -> Iterator[str]:
     """Yield a sentence if more texts are wanted than the pool has."""
     there = len(of.public.pool.texts)
-    if isinstance(how, FromPool) and how.size > there and {POINTS, TOPICS} & {*of.spec.blocks}:
+    if isinstance(how, FromPool) and how.size > there and {POINTS, TOPICS} & {*of.spec.blocks} and not of.spec.columns:
         yield f"{how.size:,} texts are wanted, and the pool has {there:,} different ones: no more leave."
 
 

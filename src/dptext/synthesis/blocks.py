@@ -2,7 +2,8 @@
 
 A document adds its point in the row of its label, one in the count of its label, one in the cell of its label and
 nearest topic, one in the cell of its label and length, one for each of its marks in the row of its label, one if it is
-unlike the pool, and one in its cell of each marginal of its columns. Each block takes a share of the squared length of
+unlike the pool, and one in its cell of each marginal of its columns. A column that texts follow has points and marks as
+the label has: a row for each of its cells. Each block takes a share of the squared length of
 a document's vector, so that all blocks together have length at most 1, by the weights of `dptext.synthesis.sums`. The
 vectors of an author are added up and scaled by one factor to length at most 1, so that a block of an author may have
 more than its share. One noise is added to the sum of all vectors. A block's noise, in its own units, is therefore
@@ -32,14 +33,25 @@ WORDS: Final = "words"
 UNLIKE: Final = "unlike"
 #: All marginals together; each is a block of its own.
 COLUMNS: Final = "columns"
+_ORDER: Final = (POINTS, COUNTS, TOPICS, LENGTHS, WORDS, UNLIKE)
 _BELOW_ONE: Final = 1 - 2.0**-30  # so that rounding makes no vector too long
+
+
+def block_of(kind: str, column: Marginal | None) -> str:
+    """Return the name of the points or words of a column that texts follow; of the label if it is None."""
+    return kind if column is None else f"{kind} {column.name.removeprefix(f'{COLUMNS} ')}"
+
+
+def kind_of(name: str) -> str:
+    """Return what the numbers of a block are, from its name."""
+    return name.partition(" ")[0]
 
 
 @dataclass(frozen=True, slots=True)
 class SumBlock:
     """Cells `(rows, width)` of the vector, from the cell `start` on. `part` is the value of one of its numbers.
 
-    A block of columns has their `marginal`.
+    A block of columns has their `marginal`. The rows of others are cells of an `axis`: of the label, 0, or of a column.
     """
 
     name: str
@@ -48,11 +60,17 @@ class SumBlock:
     width: int
     part: float
     marginal: Marginal | None = None
+    axis: int = 0
 
     @property
     def size(self) -> int:
         """The number of cells."""
         return self.rows * self.width
+
+    @property
+    def kind(self) -> str:
+        """What its numbers are, such as "points" of "points priority"."""
+        return kind_of(self.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,25 +90,28 @@ class SumLayout:
         rows: int,
         marks: int,
         marginals: Sequence[Marginal] = (),
+        followed: Sequence[Marginal] = (),
     ) -> SumLayout:
         """Return the layout for blocks of these `widths`, and marginals.
 
         `shares` are those of a document's squared length, by name.
         `rows` is the number of labels, or 1 without any. A text has at most `marks` marks. Shares add up to at most 1.
+        `followed` are the columns that texts follow, whose points and words have widths under their names.
         """
         blocks, start = list[SumBlock](), 0
-        for name in sorted(widths, key=(POINTS, COUNTS, TOPICS, LENGTHS, WORDS, UNLIKE).index):
-            each = 1 if name == UNLIKE else rows
-            if name == POINTS:
+        axes = {block_of(kind, own): (own.axes[0], own.size) for kind in (POINTS, WORDS) for own in followed}
+        for name in sorted(widths, key=lambda name: _ORDER.index(kind_of(name))):
+            kind, (axis, each) = kind_of(name), axes.get(name, (0, 1 if name == UNLIKE else rows))
+            if kind == POINTS:
                 part = math.sqrt(shares[name] / noise.sign_weight) * _BELOW_ONE
             else:
-                part = in_steps(math.sqrt(shares[name] / (marks if name == WORDS else 1)))
-            blocks.append(SumBlock(name, start, each, widths[name], part))
+                part = in_steps(math.sqrt(shares[name] / (marks if kind == WORDS else 1)))
+            blocks.append(SumBlock(name, start, each, widths[name], part, axis=axis))
             start += blocks[-1].size
         for own in marginals:
             blocks.append(SumBlock(own.name, start, 1, own.size, in_steps(math.sqrt(shares[own.name])), own))
             start += own.size
-        return cls(tuple(blocks), marks if WORDS in widths else 0)
+        return cls(tuple(blocks), marks)
 
     @property
     def size(self) -> int:
@@ -100,32 +121,32 @@ class SumLayout:
     @property
     def cells(self) -> int:
         """The number of all cells. Behind the others is a cell for each mark that a text does not have."""
-        return self.size + self.marks
+        return self.size + self.marks * sum(each.kind == WORDS for each in self.blocks)
 
     @property
     def signed(self) -> int:
         """The number of the first cells, which may be negative."""
-        return self.blocks[0].size if self.blocks[0].name == POINTS else 0
+        return sum(each.size for each in self.blocks if each.kind == POINTS)
 
     def vectors(self, read: Reading, topics: Callable[[Floats], Integers] | None) -> tuple[Integers, Floats]:
         """Return cells and values of the vectors of texts, both `(n, m)`. `topics` gives the topic of points."""
-        n, labels = len(read.labels), read.labels[:, None]
+        n, places, absent = len(read.labels), np.column_stack([read.labels, read.columns]), self.size
         cells, values = list[Integers](), list[Floats]()
         for block in self.blocks:
-            row = block.start + labels * block.width
+            row = block.start + places[:, block.axis, None] * (0 if block.name == UNLIKE else block.width)
             if block.marginal is not None:
-                places = np.concatenate([labels, read.columns], axis=1)
                 cells.append(block.start + block.marginal.cells(places)[:, None])
                 values.append(np.full((n, 1), block.part))
-            elif block.name == POINTS:
+            elif block.kind == POINTS:
                 cells.append(row + np.arange(block.width))
                 values.append(read.points * block.part)
-            elif block.name == WORDS:
+            elif block.kind == WORDS:
                 there = read.marks >= 0
-                cells.append(np.where(there, row + read.marks, self.size + np.arange(self.marks)))
+                cells.append(np.where(there, row + read.marks, absent + np.arange(self.marks)))
                 values.append(np.where(there, block.part, 0.0))
+                absent += self.marks
             elif block.name == UNLIKE:
-                cells.append(np.full((n, 1), block.start))
+                cells.append(row)
                 values.append(read.unlike[:, None] * block.part)
             else:
                 cells.append(row + self._columns(block.name, read, topics))

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, runtime_checkab
 from dptext.synthesis.by_length import More
 from dptext.synthesis.kept_writing import KeptWriting
 from dptext.synthesis.spec import Progress
-from dptext.synthesis.word_shifts import Shift, Steers, Texts, WordTargets
+from dptext.synthesis.word_targets import Shift, Steers, Texts, WordTargets
 from dptext.types import Floats
 
 if TYPE_CHECKING:

@@ -25,9 +25,9 @@ from dptext.synthesis.from_model import FromLanguage
 from dptext.synthesis.judging import believed
 from dptext.synthesis.kept_writing import KeptWriting
 from dptext.synthesis.lengths import Length, drawn_numbers
-from dptext.synthesis.pool import apportioned
 from dptext.synthesis.summary import Summary
-from dptext.synthesis.word_shifts import Shift, Texts, WordTargets, plain
+from dptext.synthesis.word_shifts import plain
+from dptext.synthesis.word_targets import Shift, Texts, WordTargets
 from dptext.synthesis.writer import is_readable, one_line
 from dptext.text.records import Record
 from dptext.types import Floats
@@ -113,7 +113,7 @@ class FromDrafts(FromLanguage):
     def asks(self, summary: Summary, price: tuple[float, float] | None) -> Iterator[str]:
         """Yield sentences on what would be asked of whom. `price` is that of a million tokens read, and written."""
         self.require_words(summary)
-        drafts = self.drafted(int(np.count_nonzero(apportioned(summary.shares, self.size))))
+        drafts = self.drafted(self.moving(summary))
         yield (
             f"{self.size + drafts:,} texts, {drafts:,} of them drafts, would be asked of {type(self).__name__}. What "
             "leaves this machine is up to its package: it gets public examples, names of labels and noisy words."
@@ -144,8 +144,8 @@ class Counted:
         for time in range(set_.matches + 1):
             now = self._rates(label, self._drafted(label, set_.drafts, seed + time, found, more))
             if not time:
-                wanted = believed(by.numbers[label], float(by.units[label]), now, by.deviation)
-                sure = by.numbers[label] - by.units[label] * now > SURE * by.deviation
+                wanted = believed(by.numbers[label], float(by.units[label]), now, by.deviations[label])
+                sure = by.numbers[label] - by.units[label] * now > SURE * by.deviations[label]
             found[1] = np.where(sure, np.maximum(found[1] + wanted - now, 0.0), 0.0)
             step = np.clip(np.log(_odds(wanted) / _odds(now)), -2.0, 3.0)
             found[0] = np.clip(found[0] + step * (_STEP if time else 1.0), -_LARGEST, _LARGEST)

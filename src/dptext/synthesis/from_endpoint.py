@@ -20,9 +20,8 @@ from dptext.synthesis.judging import believed
 from dptext.synthesis.kept_writing import KeptWriting
 from dptext.synthesis.lengths import Length, whole_sentences
 from dptext.synthesis.lexicon import Lexicon
-from dptext.synthesis.pool import apportioned
 from dptext.synthesis.summary import Summary
-from dptext.synthesis.word_shifts import WordTargets
+from dptext.synthesis.word_targets import WordTargets
 from dptext.types import Json
 
 #: How noisy numbers move what a server writes: by biases of tokens, by key words in what is asked, by both, or by
@@ -119,17 +118,17 @@ class FromEndpoint(FromDrafts):
     def asks(self, summary: Summary, price: tuple[float, float] | None) -> Iterator[str]:
         """Yield sentences on what would be asked of whom. `price` is that of a million tokens read, and written."""
         self.require_words(summary)
-        by = WordTargets.of(summary, self)
-        wanted = apportioned(summary.shares, self.size)
-        labels = np.flatnonzero(wanted).tolist()
+        by, wanted = self.planned(summary)
+        entries = np.flatnonzero(wanted).tolist()
+        labels = by.moved_by(entries)
         asked = self.size + self.drafted(len(labels))
         ask = question if self.template == "chat" else lines
         shown = [examples_of(by, place) for place in range(len(by.bins))]
         # By label and length, in bytes, as letters of most other scripts have several of both bytes and tokens.
-        long = [[len(ask(each, by.names[label]).encode()) for each in shown] for label in labels]
-        read = asked * float((by.lengths[labels] * long).sum()) / len(labels) / CHARACTERS
+        long = [[len(ask(each, by.names[entry]).encode()) for each in shown] for entry in entries]
+        read = asked * float((by.lengths[entries] * long).sum()) / len(entries) / CHARACTERS
         tokens = [self.most_tokens_of(each) for each in by.bins.lengths]
-        written = asked * float((by.lengths[labels] * tokens).sum()) / len(labels)
+        written = asked * float((by.lengths[entries] * tokens).sum()) / len(entries)
         cost = (read * price[0] + written * price[1]) / 1e6 if price else 0.0
         yield (
             f"{asked:,} requests, {self.drafted(len(labels)):,} of them for drafts, would go to {self.address.host} "
@@ -144,8 +143,13 @@ class FromEndpoint(FromDrafts):
             return
         yield f"{sent}, and of the noisy numbers the words that move what is written. Above the noise, strongest first:"
         for label in labels[:_LABELS]:
-            over = by.numbers[label] - by.units[label] * by.usual[label] > SURE * by.deviation
-            more = believed(by.numbers[label], float(by.units[label]), by.usual[label], by.deviation) - by.usual[label]
+            numbers, n, usual, deviation = (
+                by.numbers[label],
+                float(by.units[label]),
+                by.usual[label],
+                by.deviations[label],
+            )
+            over, more = numbers - n * usual > SURE * deviation, believed(numbers, n, usual, deviation) - usual
             strongest = [by.lexicon.words[i] for i in np.argsort(-more, kind="stable").tolist() if over[i]]
             yield f"{by.names[label]}: {', '.join(strongest[:_STRONGEST]) or 'none surpasses the noise'}"
 

@@ -19,15 +19,17 @@ from dptext.errors import ConfigError
 from dptext.kernels.processors import processors
 from dptext.language.reading import load_language_model
 from dptext.sampling.discrete import uniform_below
-from dptext.sampling.randomness import Randomness
+from dptext.sampling.randomness import Randomness, seeded
 from dptext.synthesis.blocks import POINTS, WORDS
 from dptext.synthesis.desks import WritingProgress, desk
+from dptext.synthesis.drawn import DrawnRows
 from dptext.synthesis.judging import labelled
 from dptext.synthesis.kept_writing import KeptDesk, KeptWriting, WritingDesk
 from dptext.synthesis.pool import apportioned, shuffled
 from dptext.synthesis.spec import Progress, Synthetic
 from dptext.synthesis.summary import Summary, SummarySpec
-from dptext.synthesis.word_shifts import HowSteered, Steered, WordTargets, plain
+from dptext.synthesis.word_shifts import Steered, plain
+from dptext.synthesis.word_targets import HowSteered, WordTargets
 from dptext.synthesis.writer import Writer, too_few
 from dptext.types import Integers, Json
 
@@ -86,8 +88,7 @@ class FromLanguage(HowSteered):
     def asks(self, summary: Summary, price: tuple[float, float] | None) -> Iterator[str]:
         """Yield sentences on what would be asked of whom. `price` is that of a million tokens read, and written."""
         self.require_words(summary)
-        labels = int(np.count_nonzero(apportioned(summary.shares, self.size)))
-        drafts = self.drafted(labels)
+        drafts = self.drafted(self.moving(summary))
         yield (
             f"{self.size + drafts:,} texts of at most {self.tokens} tokens would be written by {self.model} on this "
             f"machine, {drafts:,} of them drafts. Nothing leaves it."
@@ -111,18 +112,44 @@ class FromLanguage(HowSteered):
         """
         spec = summary.spec
         self.require_words(summary)
-        wanted = apportioned(summary.shares, self.size)
-        made = self.written(summary, wanted, source, on_progress, apart=apart, kept=kept)
-        leaving = [own[:n] for own, n in zip(made.texts, wanted.tolist(), strict=True)]
-        flat = [(text, spec.labels[c] if spec.labels else None) for c, own in enumerate(leaving) for text in own]
-        flat = [flat[i] for i in shuffled(len(flat), source)]
-        report, (texts, given) = summary.report, zip(*flat, strict=True) if flat else ((), ())
-        said = (*self.notes(), *_said(summary, wanted, leaving, made), *report.sentences())
-        return Synthetic(tuple(texts), tuple(given), report, said, weights=made.weights)
+        rows = self._drawn(summary, source)
+        by, wanted = self._planned(summary, rows)
+        made = self.written(by, wanted, source, on_progress, apart=apart, kept=kept)
+        leaving, cells = [own[:n] for own, n in zip(made.texts, wanted.tolist(), strict=True)], None
+        if rows is None:
+            flat = [(text, c) for c, own in enumerate(leaving) for text in own]
+            flat = [flat[i] for i in shuffled(len(flat), source)]
+        else:
+            there, own = rows.filled(leaving[by.first_group :])
+            flat, cells = list(zip(own, rows.labels[there].tolist(), strict=True)), rows.cells_of(there)
+            wanted = np.bincount(rows.labels, minlength=len(summary.shares))
+            leaving = [[text for text, label in flat if label == c] for c in range(len(wanted))]
+        given = tuple(spec.labels[c] if spec.labels else None for _, c in flat)
+        said = (*self.notes(), *_said(summary, wanted, leaving, made), *summary.report.sentences())
+        texts = tuple(text for text, _ in flat)
+        return Synthetic(texts, given, summary.report, said, weights=made.weights, cells=cells)
+
+    def planned(self, summary: Summary) -> tuple[WordTargets, Integers]:
+        """Return what would steer the model, and about how many texts each of its entries would get, `(entries,)`."""
+        return self._planned(summary, self._drawn(summary, seeded(0)))
+
+    def _drawn(self, summary: Summary, source: Randomness) -> DrawnRows | None:
+        return DrawnRows.of(summary, self.size, source) if summary.spec.followed else None
+
+    def _planned(self, summary: Summary, rows: DrawnRows | None) -> tuple[WordTargets, Integers]:
+        by = WordTargets.of(summary, self, rows)
+        if rows is None:
+            return by, apportioned(summary.shares, self.size)
+        return by, np.concatenate([np.zeros(by.first_group, np.int64), rows.numbers])
+
+    def moving(self, summary: Summary) -> int:
+        """Return about how many shifts would be found, each by its drafts."""
+        by, wanted = self.planned(summary)
+        return len(by.moved_by(np.flatnonzero(wanted).tolist()))
 
     def written(
         self,
-        summary: Summary,
+        by: WordTargets,
         numbers: Integers,
         source: Randomness,
         on_progress: Progress | None,
@@ -130,26 +157,27 @@ class FromLanguage(HowSteered):
         apart: bool = False,
         kept: KeptWriting | None = None,
     ) -> ModelTexts:
-        """Return the distinct readable texts of each label, about `numbers` `(labels or 1,)` of them.
+        """Return the distinct readable texts of each entry, about `numbers` `(entries,)` of them.
 
-        A text that was written for several labels is one of the label that it was first written for.
+        A text that was written for several entries is one of the entry that it was first written for.
         """
         labels, whole = np.flatnonzero(numbers).tolist(), int(numbers.sum())
-        progress, own, theirs = WritingProgress(self.drafted(len(labels)) + whole, on_progress), _Likely(), _Likely()
+        moving = by.moved_by(labels)
+        progress, own, theirs = WritingProgress(self.drafted(len(moving)) + whole, on_progress), _Likely(), _Likely()
         progress.begin()
         found, seen = [list[str]() for _ in numbers], set[str]()
         most = self.workers(whole)
-        with desk(WordTargets.of(summary, self), most if apart or most > 1 else 0, progress) as at_work:
+        with desk(by, most if apart or most > 1 else 0, progress) as at_work:
             writers: WritingDesk = at_work
             if kept is not None:
                 kept.require(at_work.weights)
                 at_work.keep(kept)
                 writers = KeptDesk(at_work, kept, progress.add, self.drafted(1))
-            seeds = _seeds(len(labels), source)
-            shifts = {}
-            for label, (shift, likely, tokens) in writers.shifts(zip(labels, seeds, strict=True)):
-                shifts[label] = shift
+            seeds, found_shifts = _seeds(len(moving), source), {}
+            for label, (shift, likely, tokens) in writers.shifts(zip(moving, seeds, strict=True)):
+                found_shifts[label] = shift
                 own.add(likely, tokens)
+            shifts = by.combined(labels, found_shifts)
             for _ in range(_ROUNDS):
                 missing = {label: int(numbers[label]) - len(found[label]) for label in labels}
                 parts = [(label, n) for label, left in missing.items() for n in _parts(left, self.part)]

@@ -13,8 +13,10 @@ import numpy as np
 
 from dptext import _validate
 from dptext.errors import ConfigError
+from dptext.sampling.discrete import uniform_below
 from dptext.sampling.randomness import Randomness
 from dptext.synthesis.blocks import POINTS, TOPICS
+from dptext.synthesis.drawn import DrawnRows
 from dptext.synthesis.judging import judged
 from dptext.synthesis.labelling import (
     chosen,
@@ -23,12 +25,16 @@ from dptext.synthesis.labelling import (
     pool_mix,
     shortage,
 )
+from dptext.synthesis.marginals import LABEL
 from dptext.synthesis.pool import apportioned, shuffled
 from dptext.synthesis.report import Topics
 from dptext.synthesis.spec import Synthetic
 from dptext.synthesis.summary import Summary
-from dptext.types import Integers
+from dptext.types import Floats, Integers
 
+# A text is drawn for a group with its probability to this power, in proportion. The likeliest one (infinity) would make
+# a weak relation of text and column seem certain; 1 leaves more texts beside their values than real rows have.
+_SHARP: Final = 2.0
 _MOST: Final = 0.9  # of the pool leaves at most, where no size is given
 _COPIES: Final = "Each text is a public text of the pool, word for word."
 _ANY: Final = "Texts follow no column: none was measured with points or topics."
@@ -56,6 +62,9 @@ class FromPool:
 
     def write(self, summary: Summary, source: Randomness) -> Synthetic:
         """Return texts of the pool. `source` is for their order. ConfigError: neither points nor topics are there."""
+        spec, there = summary.spec, len(summary.public.pool.texts)
+        if spec.followed or (spec.axes.columns and POINTS in summary.known and self.size > there):
+            return self._for_rows(summary, source)
         if POINTS in summary.known:
             return self._labelled(summary, source)
         if TOPICS in summary.known:
@@ -79,6 +88,37 @@ class FromPool:
         often = f" Each text leaves {size / len(texts):.1f} times on average." if size > len(texts) else ""
         said = (_ANY + often, *_with(summary.report))
         return Synthetic(tuple(texts[order[i % len(texts)]] for i in range(size)), given, summary.report, said)
+
+    def _for_rows(self, summary: Summary, source: Randomness) -> Synthetic:
+        """Return texts of the pool for rows that are drawn before, by the values that texts follow.
+
+        A text leaves again when all others have left.
+        """
+        spec, pool = summary.spec, summary.public.pool
+        rows = DrawnRows.of(summary, self.size or self._most(summary), source)
+        scores = rows.scores(summary, pool.texts, pool.points)
+        if pool.topics is not None:
+            numbers = summary.known[TOPICS]
+            spread = numbers.deviation * math.sqrt(len(summary.shares))
+            scores = scores + pool.topics.weights(numbers.numbers.sum(axis=0), spread)[:, None]
+        found = [list[str]() for _ in rows.values]
+        for first in range(0, len(rows), len(pool.texts)):
+            wanted = np.bincount(rows.groups[first : first + len(pool.texts)], minlength=len(rows.values))
+            there = np.flatnonzero(wanted)
+            best, sizes, size = scores[:, there], wanted[there].astype(np.float64), int(wanted.sum())
+            best = best if size <= fitting_size(best, sizes, size) else matched(best, sizes)
+            picked, group = chosen(best + _gumbel(best.shape, source) / _SHARP, sizes, size)
+            for i in shuffled(len(picked), source):
+                found[there[group[i]]].append(pool.texts[picked[i]])
+        _, texts = rows.filled(found)
+        given = tuple(spec.labels[c] if spec.labels else None for c in rows.labels.tolist())
+        names = [*([LABEL] if spec.labels else []), *spec.text_follows]
+        often = len(rows) / len(set(texts))
+        said = f"Texts follow {', '.join(names)}."
+        said += f" A text that leaves does so {often:.1f} times on average." * (often > 1)
+        return Synthetic(
+            tuple(texts), given, summary.report, (said, *_with(summary.report)), cells=rows.cells_of(range(len(rows)))
+        )
 
     def _most(self, summary: Summary) -> int:
         there = len(summary.public.pool.texts)
@@ -122,6 +162,12 @@ class FromPool:
         texts = tuple(pool.texts[i] for i in picked[order])
         labels = tuple(spec.labels[i] if spec.labels else None for i in named[order])
         return Synthetic(texts, labels, summary.report, _with(summary.report))
+
+
+def _gumbel(shape: tuple[int, ...], source: Randomness) -> Floats:
+    """Draw from the Gumbel distribution: the largest of log-probabilities plus such draws is one drawn by them."""
+    drawn = (uniform_below(1 << 53, math.prod(shape), source).astype(np.float64) + 0.5) / (1 << 53)
+    return np.asarray(-np.log(-np.log(drawn)).reshape(shape))
 
 
 def _with(report: Topics) -> tuple[str, ...]:

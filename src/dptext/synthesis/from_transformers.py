@@ -17,7 +17,8 @@ from dptext.sampling.randomness import Randomness
 from dptext.synthesis.asking import TEMPLATES, Template, answer_line, question
 from dptext.synthesis.from_model import FromLanguage
 from dptext.synthesis.summary import Summary
-from dptext.synthesis.word_shifts import Steered, WordTargets
+from dptext.synthesis.word_shifts import Steered
+from dptext.synthesis.word_targets import WordTargets
 from dptext.synthesis.writer import LineWriter, one_line
 from dptext.types import Floats
 

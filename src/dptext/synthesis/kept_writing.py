@@ -19,7 +19,7 @@ import numpy as np
 
 from dptext.errors import ConfigError
 from dptext.synthesis.by_length import More
-from dptext.synthesis.word_shifts import Shift, Texts
+from dptext.synthesis.word_targets import Shift, Texts
 from dptext.text.files import open_private, write_private
 from dptext.types import Floats, Json
 

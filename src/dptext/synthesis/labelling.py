@@ -36,16 +36,25 @@ def shrunk(noisy: Floats, centre: Floats, variance: Floats) -> Floats:
     more noise weigh less in this estimate.
     """
     apart = noisy - centre
+    signal = signal_of(apart, variance)
+    kept = signal / np.maximum(signal + variance, 1e-300)
+    return np.asarray(centre + np.where(variance > 0, kept, 1.0) * apart)
+
+
+def signal_of(apart: Floats, variance: Floats) -> Floats:
+    """Return the variance of the rows `apart` from their centres without their noise, by column `(dim,)`.
+
+    See `shrunk`.
+    """
     half = _SMOOTHED // 2
-    signal = np.zeros(noisy.shape[1])
+    signal = np.zeros(apart.shape[1])
     for _ in range(_STEPS):
         # By the variance of `apart**2`, whose mean is signal + variance.
         weights = 1 / np.maximum(signal + variance, 1e-12) ** 2
         signal = np.maximum(((apart**2 - variance) * weights).sum(axis=0) / weights.sum(axis=0), 0.0)
         if len(signal) >= _SMOOTHED:
             signal = np.convolve(np.pad(signal, half, mode="edge"), np.full(_SMOOTHED, 1 / _SMOOTHED), "valid")
-    kept = signal / np.maximum(signal + variance, 1e-300)
-    return np.asarray(centre + np.where(variance > 0, kept, 1.0) * apart)
+    return signal
 
 
 def class_sizes(noisy: Floats, deviation: float) -> Floats:

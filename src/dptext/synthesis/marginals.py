@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 
 from dptext.errors import ConfigError
-from dptext.text.schema import DeclaredColumn, IdColumn
+from dptext.text.schema import DeclaredColumn, IdColumn, ListedColumn
 from dptext.types import Integers
 
 #: The name of the labels among columns.
@@ -28,6 +28,9 @@ _LARGEST: Final = 200_000  # cells of a pair that is named
 # The largest share of a pair's units that noise alone moves to other cells: a pair with more is not measured.
 _MOVED: Final = 0.15
 _MEAN_NOISE: Final = 0.4  # half of the mean of |noise| in deviations
+_FEW_VALUES: Final = 12  # of a column that texts follow unless some are named
+_FOLLOWED: Final = 3  # columns that texts follow then, the label among them
+_MOST_FOLLOWED: Final = 100  # cells of a column that texts follow
 _ONE_WAY: Final = 4.0  # weight of the numbers by one column, beside those of a pair with as many cells
 
 
@@ -97,6 +100,29 @@ class Axes:
         both = itertools.combinations(range(first, len(self.names)), 2)
         found = sorted((self.marginal(*pair) for pair in both), key=lambda each: (each.size, each.axes))
         return {_JOINED.join(self.names[axis] for axis in each.axes): each for each in found}
+
+    def usually_followed(self) -> tuple[str, ...]:
+        """Return the names of the columns that texts follow unless some are named."""
+        few = (c.name for c in self.columns if isinstance(c, ListedColumn) and len(c.listed) <= _FEW_VALUES)
+        return tuple(few)[: _FOLLOWED - bool(self.labels)]
+
+    def followed(self, names: Sequence[str]) -> tuple[Marginal, ...]:
+        """Return the marginals of the columns of these names, which texts follow.
+
+        ConfigError: a name is unknown, or stands twice, or the column has too many cells.
+        """
+        known = {column.name: axis for axis, column in enumerate(self.columns, 1)}
+        for name in names:
+            if name not in known or list(names).count(name) > 1:
+                raise ConfigError(
+                    f"Expected different columns that texts follow, of {', '.join(known) or 'no columns'}, found "
+                    f"{', '.join(names)}."
+                )
+            if (size := self.sizes[known[name]]) > _MOST_FOLLOWED:
+                raise ConfigError(
+                    f"Expected at most {_MOST_FOLLOWED} cells of {name}, which texts follow, found {size}."
+                )
+        return tuple(self.marginal(known[name]) for name in names)
 
     def named(self, pairs: Sequence[str]) -> tuple[Marginal, ...]:
         """Return the numbers by each column, and the pairs of these names, in either order.

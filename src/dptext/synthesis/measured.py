@@ -14,7 +14,18 @@ from dptext.errors import ConfigError
 from dptext.language.reading import MODEL_IS_PUBLIC, SMOLLM2
 from dptext.privacy.events import Event, ZcdpEvent
 from dptext.privacy.guarantee import Relation, Unit
-from dptext.synthesis.blocks import COLUMNS, COUNTS, LENGTHS, POINTS, TOPICS, UNLIKE, WORDS, SumLayout
+from dptext.synthesis.blocks import (
+    COLUMNS,
+    COUNTS,
+    LENGTHS,
+    POINTS,
+    TOPICS,
+    UNLIKE,
+    WORDS,
+    SumLayout,
+    block_of,
+    kind_of,
+)
 from dptext.synthesis.lengths import LengthBins
 from dptext.synthesis.lexicon import MOST_READ
 from dptext.synthesis.marginals import AUTO, NONE, Axes, Marginal, marginal_shares
@@ -32,6 +43,9 @@ WEIGHTS: Final[Mapping[str, float]] = {
     POINTS: 4.0, COUNTS: 1.0, TOPICS: 0.5, LENGTHS: 0.5, WORDS: 4.0, COLUMNS: 2.0,
 }  # fmt: skip
 _TOPICS_WITHOUT_POINTS: Final = 4.0
+_ONE_COUNT: Final = 0.1  # the weight of the one number of units of a table without labels: columns tell it, too
+#: Weight of the label's points and words, beside those of one column that texts follow.
+_LABEL: Final = 2.0
 _DIMS: Final = (64, 128, 256)
 # Largest squared length of the noise of a class mean, divided by classes - 1 (class means differ in classes - 1
 # directions). A space with more than the fewest directions must stay within this bound.
@@ -46,7 +60,7 @@ class MeasuredSpec(CorpusSpec, ABC):
 
     Attributes:
         names: meanings of the labels, one text for each, in their order; empty takes the labels as they are.
-        points: whether points are measured; only with labels.
+        points: whether points are measured; only with labels, or columns that texts follow.
         dim: directions of the space; 0 chooses 64 to 256 by `about`, labels and noise. A small pool has fewer.
         marks: largest number of different words of a text that count; 0 measures no words. With lengths, a digest of
             the text draws them; without, the first of the list count.
@@ -55,6 +69,9 @@ class MeasuredSpec(CorpusSpec, ABC):
             that is not listed counts as *other*.
         pairs: pairs of columns that are measured together, such as "priority+amount"; "auto" takes those that
             noise leaves readable, and "none" none.
+        text_follows: columns that texts should follow besides the label: each has points, and words if these are
+            measured, of its own. "auto" takes the first listed columns of at most 12 values, three with the label;
+            "none" takes none.
         vocabulary: largest number of words that can count.
         model: the language model that writes public drafts, if words are measured and it is installed.
         drafts: number of public drafts for each label.
@@ -62,7 +79,8 @@ class MeasuredSpec(CorpusSpec, ABC):
         examples: number of public texts that the model is shown; with lengths, fewer where texts are long.
         without_pool: whether the pool's texts are left out of the file. A writer is then given the pool.
         count_share, point_share, topic_share, word_share, length_share, column_share: shares of rho, as a document
-            spends it; 0 takes the default. An author may spend all of rho in one block.
+            spends it: that of points is for the label and all columns that texts follow. 0 takes the default. An author
+            may spend all of rho in one block.
         added: rho of each further summary that was added to this one; `dptext summary add` sets it.
         added_shares: the shares of rho of these summaries, one after the other, each in the order of `blocks`.
         disjoint: whether nobody is in two of the corpora whose summaries were added, by the word of their owners.
@@ -75,6 +93,7 @@ class MeasuredSpec(CorpusSpec, ABC):
     lengths: tuple[int, ...] = ()
     columns: tuple[str, ...] = ()
     pairs: tuple[str, ...] = (AUTO,)
+    text_follows: tuple[str, ...] = (AUTO,)
     vocabulary: int = 20_000
     model: str = SMOLLM2
     drafts: int = 48
@@ -113,6 +132,14 @@ class MeasuredSpec(CorpusSpec, ABC):
                 "Expected labels, columns, topics, lengths or words to measure, found none: --labels a,b or --with "
                 "topics."
             )
+        if self.text_follows == (AUTO,):
+            object.__setattr__(self, "text_follows", self.axes.usually_followed() if self.points else ())
+        if self.text_follows == (NONE,):
+            object.__setattr__(self, "text_follows", ())
+        if self.followed and not self.points:
+            raise ConfigError(
+                f"Expected points for texts that follow {self.text_follows[0]}, found points=false: leave one out."
+            )
         if self.pairs == (NONE,):
             object.__setattr__(self, "pairs", ())
         if self.pairs == (AUTO,):  # chosen once: a summary like this one, with other noise, has the same pairs
@@ -142,16 +169,33 @@ class MeasuredSpec(CorpusSpec, ABC):
     @property
     def _main(self) -> tuple[str, ...]:
         """The names of what is measured, all columns being one of them."""
-        measured = {POINTS: self.points and bool(self.labels), TOPICS: self.topics > 0, WORDS: self.marks > 0}
+        measured = {
+            POINTS: self.points and bool(self.labels or self.followed),
+            TOPICS: self.topics > 0,
+            WORDS: self.marks > 0,
+        }
         measured |= {LENGTHS: bool(self.lengths), COLUMNS: bool(self.axes.columns)}
-        found = [name for name, there in measured.items() if there]
+        found = [name for name in (POINTS, TOPICS, WORDS, LENGTHS, COLUMNS) if measured[name]]
         return (COUNTS, *found, *((UNLIKE,) if self.reads_points else ()))
 
     @property
     def blocks(self) -> tuple[str, ...]:
         """The names of the blocks that are measured; each marginal of the columns is one."""
-        main = (name for name in self._main if name != COLUMNS)
+        main = (name for kind in self._main for name in self._named(kind))
         return (*main, *(each.name for each in self.marginals))
+
+    def _named(self, kind: str) -> dict[str, float]:
+        """The names of the blocks of a kind, but for columns, and the weight of each among them."""
+        if kind == COLUMNS:
+            return {}
+        own = {kind: _LABEL} if kind != POINTS or self.labels else {}
+        columns = self.followed if kind in (POINTS, WORDS) else ()
+        return {**own, **{block_of(kind, each): 1.0 for each in columns}}
+
+    @property
+    def followed(self) -> tuple[Marginal, ...]:
+        """The columns that texts follow. ConfigError: a name is unknown, or stands twice, or has too many cells."""
+        return self.axes.followed(self.text_follows)
 
     @property
     def schema(self) -> tuple[DeclaredColumn, ...]:
@@ -172,7 +216,9 @@ class MeasuredSpec(CorpusSpec, ABC):
     def plan(self) -> str:
         """A sentence on what is measured, with the deviation of the noise of a number of units."""
         noise = self.deviations()
-        said = (name if name == POINTS else f"{name} ±{noise[name]:,.0f}" for name in self.blocks if name != UNLIKE)
+        said = (
+            name if kind_of(name) == POINTS else f"{name} ±{noise[name]:,.0f}" for name in self.blocks if name != UNLIKE
+        )
         unit = "documents" if self.unit == "document" else "the weight of authors"
         return f"Measured, each number of {unit} with this standard deviation of its noise: {', '.join(said)}."
 
@@ -189,7 +235,7 @@ class MeasuredSpec(CorpusSpec, ABC):
     @property
     def reads_points(self) -> bool:
         """Whether texts get points, in a space that an encoder reads."""
-        return self.topics > 0 or (self.points and bool(self.labels))
+        return self.topics > 0 or (self.points and bool(self.labels or self.followed))
 
     @property
     def _given(self) -> dict[str, float]:
@@ -201,14 +247,22 @@ class MeasuredSpec(CorpusSpec, ABC):
     @property
     def block_shares(self) -> dict[str, float]:
         """The share of rho of each block of a document. Shares that are not set divide the rest by `WEIGHTS`."""
-        main = self._main_shares
+        main, found = self._main_shares, dict[str, float]()
         columns = main.pop(COLUMNS, 0.0)
-        return {**main, **{name: share * columns for name, share in marginal_shares(self.marginals).items()}}
+        for kind, share in main.items():
+            weights = self._named(kind)
+            found |= {name: share * weight / sum(weights.values()) for name, weight in weights.items()}
+        return {**found, **{name: share * columns for name, share in marginal_shares(self.marginals).items()}}
 
     @property
     def _main_shares(self) -> dict[str, float]:
         given = {name: share for name, share in self._given.items() if share}
-        free = {name: WEIGHTS[name] for name in self._main if name not in given and name != UNLIKE}
+        weights = {**WEIGHTS, COUNTS: _ONE_COUNT if self.axes.columns and not self.labels else WEIGHTS[COUNTS]}
+        free = {
+            name: weights[name] * (sum(self._named(name).values()) / _LABEL if name in (POINTS, WORDS) else 1.0)
+            for name in self._main
+            if name not in given and name != UNLIKE
+        }
         if TOPICS in free and POINTS not in self._main:
             free[TOPICS] = _TOPICS_WITHOUT_POINTS
         own = {UNLIKE: FIT_SHARE} if UNLIKE in self._main else {}
@@ -252,9 +306,10 @@ class MeasuredSpec(CorpusSpec, ABC):
         """Return the number of directions of the space. `scale` is the noise of a point's coordinate."""
         if self.dim:
             return self.dim
-        if POINTS not in self.blocks:
+        if POINTS not in self._main:
             return _TOPIC_DIMS
-        most, noise = _NOISY * (len(self.labels) - 1), scale * len(self.labels) / self.about
+        classes = len(self.labels) or self.followed[0].size
+        most, noise = _NOISY * (classes - 1), scale * classes / self.about
         return max((dim for dim in _DIMS if dim * noise**2 <= most), default=_DIMS[0])
 
     def layout(self, *, dim: int, width: int, share: float = 1.0) -> SumLayout:
@@ -263,10 +318,11 @@ class MeasuredSpec(CorpusSpec, ABC):
 
     def _layout(self, noise: Noise, shares: Mapping[str, float], *, dim: int, width: int) -> SumLayout:
         widths = {POINTS: dim, COUNTS: 1, TOPICS: self.topics, LENGTHS: len(self.bins), WORDS: width, UNLIKE: 1}
-        measured = {name: widths[name] for name in self._main if name != COLUMNS}
+        measured = {name: widths[kind] for kind in self._main for name in self._named(kind)}
         return SumLayout.of(
-            measured, shares, noise, rows=max(1, len(self.labels)), marks=self.marks, marginals=self.marginals
-        )
+            measured, shares, noise, rows=max(1, len(self.labels)), marks=self.marks, marginals=self.marginals,
+            followed=self.followed,
+        )  # fmt: skip
 
     def deviations(self) -> dict[str, float]:
         """Return the deviation of the noise of each block: of this summary, and of those that were added to it."""

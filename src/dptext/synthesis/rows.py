@@ -40,11 +40,15 @@ class RowModel:
     """A model of rows: shares of the cells of each axis, and the edges of a tree (or several), parents first.
 
     The first axis is the label. A column without edge is independent of all others.
+
+    If `rounded`, the cells of a column are apportioned among the rows of each cell of its parent by largest remainders,
+    and only which row gets which is drawn. Otherwise they are drawn.
     """
 
     axes: Axes
     shares: tuple[Floats, ...]
     edges: tuple[Edge, ...]
+    rounded: bool = False
 
     @classmethod
     def of(cls, axes: Axes, marginals: Sequence[Marginal], known: Mapping[str, Known], labels: Floats) -> Self:
@@ -86,12 +90,8 @@ class RowModel:
         )
         return replace(self, shares=shares, edges=edges)
 
-    def rows(self, labels: Integers, source: Randomness, *, rounded: bool = False) -> Integers:
-        """Return cells of the columns for rows with these labels, `(n, columns)`.
-
-        They are drawn. If `rounded`, the cells of a column are apportioned among the rows of each cell of its parent by
-        largest remainders, and only which row gets which is drawn.
-        """
+    def rows(self, labels: Integers, source: Randomness) -> Integers:
+        """Return cells of the columns for rows with these labels, `(n, columns)`."""
         n = len(labels)
         found = np.zeros((n, len(self.shares)), np.int64)
         found[:, 0] = labels
@@ -103,7 +103,7 @@ class RowModel:
             edge = children.get(axis)
             groups = np.zeros(n, np.int64) if edge is None else found[:, edge.parent]
             chances = self.shares[axis][None] if edge is None else edge.shares
-            found[:, axis] = _apportioned(groups, chances, source) if rounded else _drawn(groups, chances, source)
+            found[:, axis] = _apportioned(groups, chances, source) if self.rounded else _drawn(groups, chances, source)
             known.add(axis)
         return found[:, 1:]
 

@@ -44,6 +44,7 @@ class Synthetic:
         sentences: the output in plain words, the main finding first.
         data: contents of the output file if no text is released; empty takes the report as JSON.
         weights: sha256 of the weights of the language model that wrote the texts; empty if none did.
+        cells: cells of the columns of a table for each text, where texts follow them; None where they do not.
     """
 
     texts: tuple[str, ...]
@@ -52,6 +53,7 @@ class Synthetic:
     sentences: tuple[str, ...] = ()
     data: bytes = field(default=b"", repr=False)
     weights: str = ""
+    cells: tuple[tuple[int, ...], ...] | None = None
 
 
 class Fitted(Protocol):

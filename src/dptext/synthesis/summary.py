@@ -27,7 +27,7 @@ from dptext.synthesis.drafting import PublicDrafts, public_drafts
 from dptext.synthesis.labelling import class_sizes, prior_means
 from dptext.synthesis.lengths import LengthNumbers, length_shares
 from dptext.synthesis.lexicon import fit_lexicon, mark_rates, rate_texts, untelling_words
-from dptext.synthesis.marginals import AUTO
+from dptext.synthesis.marginals import AUTO, Marginal
 from dptext.synthesis.measured import MeasuredSpec
 from dptext.synthesis.measuring import OnePass
 from dptext.synthesis.pool import PublicPool, fit_pool, pool_texts
@@ -140,7 +140,13 @@ class SummarySpec(MeasuredSpec):
             replace(small, words=0, unit="author", relation="replace_one", lengths=(4, 8)),
             replace(small, points=False, topics=0),
             replace(small, labels=(), words=0, marks=0, unit="author"),
-            replace(small, topics=0, marks=0, columns=("stars: 1..5 by 1", "where?: north|south"), pairs=(AUTO,)),
+            replace(
+                small,
+                topics=0,
+                columns=("stars: 1..5 by 1", "where?: north|south"),
+                pairs=(AUTO,),
+                text_follows=(AUTO,),
+            ),
         )
 
 
@@ -248,6 +254,8 @@ class Summary:
         known: noisy numbers of each block, `(labels or 1, width)`, and their deviation, by the names of blocks.
         releases: digests of the releases that are added up; empty if the summary is one release.
         wanted: shares of the labels in what is written; empty takes the noisy shares.
+        rounded: whether the values of rows are apportioned by largest remainders, not drawn.
+        drop_other: whether rows have the listed values of columns alone.
     """
 
     spec: SummarySpec
@@ -255,6 +263,8 @@ class Summary:
     known: Mapping[str, Known]
     releases: tuple[str, ...] = ()
     wanted: tuple[float, ...] = ()
+    rounded: bool = False
+    drop_other: bool = False
 
     def __repr__(self) -> str:
         return f"Summary({', '.join(self.known)})"
@@ -290,9 +300,19 @@ class Summary:
 
     @property
     def rows(self) -> RowModel:
-        """The model of rows of the declared columns."""
+        """The model of rows of the declared columns, as they are written."""
+        found = replace(self._noisy_rows, rounded=self.rounded)
+        return found.without_other() if self.drop_other else found
+
+    @property
+    def _noisy_rows(self) -> RowModel:
+        """The model of rows as the noisy numbers have them."""
         spec = self.spec
         return RowModel.of(spec.axes, spec.marginals, self.known, self.sizes)
+
+    def cell_sizes(self, column: Marginal) -> Floats:
+        """The numbers of units by the cells of one column, `(cells,)`; each at least 1."""
+        return np.asarray(np.maximum(self._noisy_rows.shares[column.axes[0]] * self.sizes.sum(), 1))
 
     @property
     def fit(self) -> CorpusFit | None:
@@ -438,7 +458,7 @@ class Summary:
         one, two = self.spec, other.spec
         found = {
             name: getattr(one, name) == getattr(two, name)
-            for name in ("unit", "relation", "labels", "names", "marks", "lengths", "columns", "pairs")
+            for name in ("unit", "relation", "labels", "names", "marks", "lengths", "columns", "pairs", "text_follows")
         }
         return {
             **found,

@@ -5,23 +5,18 @@ All of it reads noisy numbers and public text alone.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Final, Protocol, Self, TypeAlias
+from dataclasses import dataclass, field
+from typing import Final, Self
 
 import numpy as np
 
-from dptext import _validate
 from dptext.language.reading import TextModel
 from dptext.language.writing import Drafts
 from dptext.sampling.randomness import seeded
-from dptext.synthesis.blocks import WORDS
 from dptext.synthesis.by_length import ByLength, More
 from dptext.synthesis.judging import believed
-from dptext.synthesis.lengths import LengthBins
-from dptext.synthesis.lexicon import Lexicon
-from dptext.synthesis.summary import Summary, SummarySpec
+from dptext.synthesis.word_targets import Shift, Texts, WordTargets
 from dptext.synthesis.writer import LineWriter, one_line
 from dptext.text.records import Record
 from dptext.types import Floats, Integers
@@ -32,114 +27,6 @@ _STEP: Final = 0.7  # factor of each update of a shift after the first
 _LARGEST: Final = 10.0  # bound on the size of a shift
 _MOST_SHARE: Final = 0.99  # of the texts that have a word
 _FEWEST: Final = 0.02  # a token keeps at least this part of its expected number
-
-#: A shift, or texts; then the sum of the log-probabilities of their tokens without shift, and the number of tokens.
-Shift: TypeAlias = tuple[Floats, float, int]
-Texts: TypeAlias = tuple[list[str], float, int]
-
-
-class Steers(Protocol):
-    """A loaded language model that writes texts of a label, moved towards noisy numbers of words.
-
-    Attributes:
-        weights: sha256 of the weights of the model; empty where nobody here can read them.
-    """
-
-    @property
-    def weights(self) -> str:
-        """sha256 of the weights of the model; empty where nobody here can read them."""
-
-    def shift(self, label: int, seed: int, more: More | None = None) -> Shift:
-        """Return the shift by which drafts have the words as often as is believed.
-
-        Sum and number of the log-probabilities of the tokens of drafts without shift follow. `more` is called as drafts
-        are written.
-        """
-
-    def texts(self, label: int, n: int, seed: int, shift: Floats, more: More | None = None) -> Texts:
-        """Return at most `n` distinct readable texts of a label, moved by `shift`.
-
-        None of them is a copy of an example of the prompt.
-        Sum and number of the log-probabilities of their tokens without shift follow. `more` is called as texts are
-        written.
-        """
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HowSteered(ABC):
-    """Settings of a language model that noisy numbers of words steer.
-
-    Attributes:
-        model: a language model.
-        tokens: largest number of tokens of a text; 0 takes that of the public drafts of the summary.
-        temperature: temperature of all choices of tokens.
-        drafts: number of texts for each label that show how often the model writes each word.
-        matches: number of times that drafts are written anew to match the noisy numbers.
-        steered: whether the noisy numbers of words steer the model; without, only the numbers of texts by label and
-            length follow noisy numbers.
-    """
-
-    model: str = ""
-    tokens: int = 0
-    temperature: float = 0.7
-    drafts: int = 32
-    matches: int = 3
-    steered: bool = True
-
-    def of_summary(self, spec: SummarySpec) -> Self:
-        """Return the settings with the number of tokens of a summary, where none is set."""
-        return replace(self, tokens=self.tokens or spec.tokens)
-
-    @abstractmethod
-    def opened(self, by: WordTargets) -> Steers:
-        """Load the model, in the process that writes."""
-
-    def __post_init__(self) -> None:
-        _validate.count(drafts=self.drafts)
-        _validate.not_negative(matches=self.matches, tokens=self.tokens)
-        _validate.positive(temperature=self.temperature)
-
-
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class WordTargets:
-    """The data that steer a model: noisy numbers and public text. They can be sent to a process."""
-
-    settings: HowSteered
-    names: tuple[str, ...]
-    labels: tuple[str, ...]
-    examples: tuple[tuple[str, str | None], ...]
-    lexicon: Lexicon
-    numbers: Floats  #: noisy numbers of marks, `(labels or 1, width)`
-    units: Floats  #: noisy numbers of units, `(labels or 1,)`
-    deviation: float  #: of the noise of a number of marks
-    usual: Floats  #: rates of words as marks of public texts, `(labels or 1, width)`
-    bins: LengthBins  #: bins of lengths; one if no lengths are measured
-    lengths: Floats  #: shares of the bins among the texts of each label, `(labels or 1, bins)`
-
-    @classmethod
-    def of(cls, summary: Summary, settings: HowSteered) -> WordTargets:
-        """Return what steers the writer of this summary."""
-        settings = settings.of_summary(summary.spec)
-        spec, public, words = summary.spec, summary.public, summary.known[WORDS]
-        assert public.lexicon is not None and public.rates is not None  # noqa: S101, PT018 (words were measured)
-        examples = tuple((each.text, each.label) for each in public.examples)
-        return cls(
-            settings,
-            spec.shown,
-            spec.labels,
-            examples,
-            public.lexicon,
-            words.numbers,
-            summary.sizes,
-            words.deviation,
-            public.rates,
-            spec.bins,
-            summary.lengths,
-        )
-
-    def opened(self) -> Steers:
-        """Load the model. ConfigError, MissingExtraError: it cannot be loaded."""
-        return self.settings.opened(self)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -191,7 +78,7 @@ class Steered:
             return shift, first.likely, first.drawn
         found, marked = first, self._marked(first.texts)
         now = np.maximum(self._there(found) * marked, _LEAST_RATE)
-        wanted = believed(by.numbers[label], float(by.units[label]), now, by.deviation)
+        wanted = believed(by.numbers[label], float(by.units[label]), now, by.deviations[label])
         for time in range(set_.matches + 1):
             more_of_each = self._more(found, wanted / marked, now / marked)
             step = self.spelled.steps(found.expected, more_of_each) * (_STEP if time else 1.0)

@@ -13,19 +13,24 @@ from hypothesis import strategies as st
 from dptext.privacy.guarantee import Relation
 from dptext.synthesis import blocks
 from dptext.synthesis.blocks import COUNTS, LENGTHS, POINTS, TOPICS, UNLIKE, WORDS, SumLayout
+from dptext.synthesis.marginals import Marginal
 from dptext.synthesis.readings import Reading
 from dptext.synthesis.summary import SummarySpec
 from dptext.synthesis.sums import STEPS, Noise, PrivateSum
 
-ROWS, DIM, N_TOPICS, N_LENGTHS, WIDTH, MARKS = 3, 4, 5, 4, 9, 3
+ROWS, DIM, N_TOPICS, N_LENGTHS, WIDTH, MARKS, CELLS = 3, 4, 5, 4, 9, 3, 2
 WIDTHS = {POINTS: DIM, COUNTS: 1, TOPICS: N_TOPICS, LENGTHS: N_LENGTHS, WORDS: WIDTH, UNLIKE: 1}
+WIDTHS |= {"points where": DIM, "words where": WIDTH}
+WHERE = Marginal("columns where", (1,), (CELLS,))  # a column that texts follow
+ALL = {POINTS: 0.3, COUNTS: 0.1, TOPICS: 0.05, LENGTHS: 0.04, WORDS: 0.3, UNLIKE: 0.01}
+ALL |= {"points where": 0.1, "words where": 0.1}
 RELATIONS = (Relation.ADD_OR_REMOVE_ONE, Relation.REPLACE_ONE)
 
 
 def layout_of(shares: dict[str, float], relation: Relation) -> SumLayout:
     """The layout of the blocks that have a share."""
     widths = {name: WIDTHS[name] for name in shares}
-    return SumLayout.of(widths, shares, Noise(math.inf, relation), rows=ROWS, marks=MARKS)
+    return SumLayout.of(widths, shares, Noise(math.inf, relation), rows=ROWS, marks=MARKS, followed=[WHERE])
 
 
 def topics(points: np.ndarray) -> np.ndarray:
@@ -51,7 +56,7 @@ def reading(seed: int, n: int) -> Reading:
         marks,
         [None] * n,
         rng.integers(0, N_LENGTHS, n),
-        np.zeros((n, 0), np.int64),
+        rng.integers(0, CELLS, (n, 1)),
     )
 
 
@@ -62,7 +67,7 @@ def squares(layout: SumLayout, read: Reading, relation: Relation) -> list[int]:
     return [int(each) for each in (weights * np.trunc(values * STEPS).astype(np.int64) ** 2).sum(axis=1)]
 
 
-shares_of = st.lists(st.floats(0.001, 1.0), min_size=6, max_size=6).flatmap(
+shares_of = st.lists(st.floats(0.001, 1.0), min_size=8, max_size=8).flatmap(
     lambda parts: st.sets(st.sampled_from(sorted(WIDTHS)), min_size=1).map(
         lambda names: {
             name: part / sum(part for name, part in zip(sorted(WIDTHS), parts, strict=True) if name in names)
@@ -82,12 +87,17 @@ def test_a_vector_of_any_blocks_is_no_longer_than_a_unit(
     assert sum(round(share, 12) for share in shares.values()) == pytest.approx(1)
     most = 0.0
     for block in layout.blocks:
-        times = MARKS if block.name == WORDS else 1
-        weight = Noise(1.0, relation).sign_weight if block.name == POINTS else 1
+        times = MARKS if block.kind == WORDS else 1
+        weight = Noise(1.0, relation).sign_weight if block.kind == POINTS else 1
         assert weight * times * block.part**2 <= shares[block.name]
         most += weight * times * block.part**2
     assert most <= 1
     assert max(squares(layout, reading(seed, 12), relation)) <= STEPS**2
+
+
+def marked(read: Reading, rows: np.ndarray) -> np.ndarray:
+    """The numbers of texts with each word, by rows of texts."""
+    return np.array([[(row & (read.marks == word).any(axis=1)).sum() for word in range(WIDTH)] for row in rows])
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
@@ -102,34 +112,31 @@ def test_numbers_come_back_as_they_were(relation: Relation, shares: dict[str, fl
     np.add.at(total, cells, np.trunc(values * STEPS) / STEPS)
     known = layout.known(total, 0.25)
     assert set(known) == set(shares)
-    by_label = np.arange(ROWS)[:, None] == read.labels
+    by_label, by_cell = (np.arange(n)[:, None] == of for n, of in ((ROWS, read.labels), (CELLS, read.columns[:, 0])))
     where = topics(read.points)
     expected = {
         COUNTS: by_label.sum(axis=1)[:, None],
         LENGTHS: np.array([[(row & (read.lengths == each)).sum() for each in range(N_LENGTHS)] for row in by_label]),
         TOPICS: np.array([[(row & (where == topic)).sum() for topic in range(N_TOPICS)] for row in by_label]),
-        WORDS: np.array(
-            [[(row & (read.marks == word).any(axis=1)).sum() for word in range(WIDTH)] for row in by_label]
-        ),
+        WORDS: marked(read, by_label),
+        "words where": marked(read, by_cell),
+        "points where": by_cell @ read.points,
         UNLIKE: np.array([[read.unlike.sum()]]),
         POINTS: by_label @ read.points,
     }
     for block in layout.blocks:
         found = known[block.name]
         assert found.deviation == 0.25 / block.part
-        slack = n / STEPS / block.part if block.name == POINTS else 1e-9
+        slack = n / STEPS / block.part if block.kind == POINTS else 1e-9
         np.testing.assert_allclose(found.numbers, expected[block.name], atol=slack)
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
 def test_a_text_that_has_all_uses_its_whole_length(relation: Relation) -> None:
     """The parts give nothing away: a share that is not used would be noise for nothing."""
-    shares = {POINTS: 0.4, COUNTS: 0.1, TOPICS: 0.05, LENGTHS: 0.04, WORDS: 0.4, UNLIKE: 0.01}
     point = np.full((1, DIM), 1 / math.sqrt(DIM)) / (1 + 2.0**-40)
-    full = Reading(
-        np.array([1]), point, np.ones(1), np.array([[0, 4, 8]]), [None], np.array([2]), np.zeros((1, 0), np.int64)
-    )
-    (squared,) = squares(layout_of(shares, relation), full, relation)
+    full = Reading(np.array([1]), point, np.ones(1), np.array([[0, 4, 8]]), [None], np.array([2]), np.array([[1]]))
+    (squared,) = squares(layout_of(ALL, relation), full, relation)
     assert STEPS**2 * 0.999 < squared <= STEPS**2
 
 
@@ -138,9 +145,6 @@ def added(layout: SumLayout, relation: Relation, read: Reading) -> np.ndarray:
     summed = PrivateSum(layout.cells, Noise(math.inf, relation), signed=layout.signed)
     summed.add(*layout.vectors(read, topics))
     return summed._clean()
-
-
-ALL = {POINTS: 0.4, COUNTS: 0.1, TOPICS: 0.05, LENGTHS: 0.04, WORDS: 0.4, UNLIKE: 0.01}
 
 
 def require_all_counted(relation: Relation) -> None:

@@ -15,9 +15,10 @@ import rome
 from dptext.errors import ConfigError, ServerError
 from dptext.runs import writing
 from dptext.synthesis.asking import Examples, answer_line, completion_line, lines, question
+from dptext.synthesis.by_length import More
 from dptext.synthesis.from_drafts import Counted, FromDrafts, Moves, examples_of
 from dptext.synthesis.kept_writing import KeptWriting
-from dptext.synthesis.word_shifts import More, WordTargets
+from dptext.synthesis.word_targets import WordTargets
 
 COMMON = -np.log(9)  # the drafter writes each word in one of ten texts
 
@@ -101,7 +102,7 @@ def test_key_words_are_those_that_surpass_the_noise(summary: Any) -> None:
     assert moves.lift["rome"] == pytest.approx(0.6, abs=0.1)
     assert moves.shift["rome"] > 1.5
     assert moves.shift["doctor"] < -1.0
-    loud = replace(targets(summary), deviation=2_000.0).opened()
+    loud = replace(targets(summary), deviations=np.full(2, 2_000.0)).opened()
     shift, *_ = loud.shift(0, 1)
     loud.texts(0, 5, 2, shift)
     assert Words.asked[-1][2].lift == {}

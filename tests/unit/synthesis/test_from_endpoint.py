@@ -20,7 +20,7 @@ from dptext.runs.writing import prepared
 from dptext.synthesis.from_drafts import Counted, Moves, examples_of
 from dptext.synthesis.from_endpoint import FromEndpoint, ServerDrafter
 from dptext.synthesis.kept_writing import KeptWriting
-from dptext.synthesis.word_shifts import WordTargets
+from dptext.synthesis.word_targets import WordTargets
 from fake_server import FakeServer, serving
 
 SECRET = "sk-secret"

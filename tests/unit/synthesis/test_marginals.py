@@ -82,7 +82,7 @@ def test_the_shares_of_marginals_add_up_and_cells_with_more_noise_have_more() ->
 
 
 def test_settings_have_the_pairs_that_their_noise_leaves_and_keep_them() -> None:
-    assert TABLE.pairs == AXES.usual_pairs(TABLE.noise().scale / math.sqrt(2 / 7 * 0.99), TABLE.about)
+    assert TABLE.pairs == AXES.usual_pairs(TABLE.noise().scale / math.sqrt(2 / 9 * 0.99), TABLE.about)
     assert replace(TABLE, epsilon=0.1).pairs == TABLE.pairs  # as a summary like it has
     assert replace(TABLE, pairs=("none",)).pairs == ()
     assert replace(TABLE, pairs=("size+day",)).blocks[-1] == "columns size+day"
@@ -98,9 +98,22 @@ def test_settings_have_the_pairs_that_their_noise_leaves_and_keep_them() -> None
         ({"columns": ("label: x|y",)}, "no column 'label' beside labels"),
         ({"columns": ("id: x|y",), "pairs": ()}, "no column 'id' beside the ids of rows"),
         ({"pairs": ("size+weight",)}, "'size\\+weight' to be a pair of columns, such as label\\+size"),
-        ({"columns": ()}, "pair of columns, such as none"),
-        ({"columns": (), "pairs": ("none",), "column_share": 0.2}, "no share of rho for columns"),
-        ({"columns": ("size: x",), "pairs": ("none",), "labels": (), "point_share": 0.1}, "no share of rho for point"),
+        ({"columns": (), "text_follows": ()}, "pair of columns, such as none"),
+        ({"columns": (), "pairs": ("none",), "text_follows": (), "column_share": 0.2}, "no share of rho for columns"),
+        (
+            {
+                "columns": ("stars: 1..5 by 1",),
+                "pairs": ("none",),
+                "labels": (),
+                "text_follows": ("auto",),
+                "point_share": 0.1,
+            },
+            "no share of rho for point",
+        ),
+        ({"text_follows": ("weight",)}, "different columns that texts follow, of size, stars, day, found weight"),
+        ({"text_follows": ("size", "size")}, "different columns that texts follow"),
+        ({"text_follows": ("size",), "points": False}, "points for texts that follow size, found points=false"),
+        ({"columns": ("n: 1..500 by 1",), "pairs": (), "text_follows": ("n",)}, "at most 100 cells of n"),
     ],
 )
 def test_what_cannot_be_measured_is_refused(changed: dict[str, object], said: str) -> None:

@@ -62,7 +62,7 @@ def test_rows_of_numbers_without_noise_have_their_shares_by_one_column_and_by_tw
     rows = table(1, related=True)
     model = model_of(rows, 1e-3)
     assert set(model.followed) == {("label", "x"), ("x", "y")} | {pair for pair in model.followed if "z" in pair}
-    drawn = np.column_stack([rows[:, 0], model.rows(rows[:, 0], seeded(2), rounded=True)])
+    drawn = np.column_stack([rows[:, 0], replace(model, rounded=True).rows(rows[:, 0], seeded(2))])
     for axis in range(4):
         assert apart(rows, drawn, (axis,)) < 0.002
     for axes in ((0, 1), (1, 2)):
@@ -86,7 +86,7 @@ def test_drawn_rows_have_the_shares_of_the_model(rounded: bool) -> None:
     rows = table(3, related=True)
     model = model_of(rows, 20.0)
     labels = np.repeat([0, 1], [7_000, 3_000])
-    drawn = model.rows(labels, seeded(5), rounded=rounded)
+    drawn = replace(model, rounded=rounded).rows(labels, seeded(5))
     assert drawn.shape == (10_000, 3)
     edge = next(edge for edge in model.edges if edge.child == 1)
     for label, n in ((0, 7_000), (1, 3_000)):

@@ -30,7 +30,8 @@ from dptext.synthesis.readings import Corpus
 from dptext.synthesis.steering import FittedSteering, Steering
 from dptext.synthesis.summary import Summary, SummarySpec
 from dptext.synthesis.sums import STEPS, Draws, PrivateSum
-from dptext.synthesis.word_shifts import Spellings, Steered, WordTargets
+from dptext.synthesis.word_shifts import Spellings, Steered
+from dptext.synthesis.word_targets import WordTargets
 from dptext.synthesis.writer import Writer, too_few
 from dptext.text.batches import Batch
 from dptext.text.records import Record

@@ -18,12 +18,14 @@ from dptext.errors import ConfigError
 from dptext.language.writing import Drafts
 from dptext.sampling.randomness import seeded
 from dptext.synthesis.asking import Examples, answer_line, question
+from dptext.synthesis.by_length import More
 from dptext.synthesis.from_drafts import Counted, FromDrafts, Moves
 from dptext.synthesis.from_endpoint import FromEndpoint
 from dptext.synthesis.lengths import LengthBins
 from dptext.synthesis.page import topics_page
 from dptext.synthesis.summary import SummarySpec
-from dptext.synthesis.word_shifts import More, Spellings, Steered, WordTargets
+from dptext.synthesis.word_shifts import Spellings, Steered
+from dptext.synthesis.word_targets import WordTargets
 
 EDGES = (4, 9)
 BINS = LengthBins(EDGES)
