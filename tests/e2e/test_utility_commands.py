@@ -12,6 +12,7 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
+import dptext as dp
 from dptext.cli.answers import short
 from dptext.cli.app import app, config
 from dptext.mechanisms.candidates.label_only import LabelOnly
@@ -316,3 +317,38 @@ def test_another_corpus_than_one_of_synthesize_is_read_by_the_users_names() -> N
     done = CliRunner().invoke(app, [*given, "--text-field", "message", "--json"])
     assert done.exit_code == 0, (done.output, done.exception)
     assert "accuracy" in json.loads(done.stdout)["rows"]["released"]
+
+
+def test_a_table_is_judged_by_the_columns_of_its_summary_or_by_named_ones() -> None:
+    """Columns, pairs and what texts tell of columns, beside originals and columns without relations."""
+    found = sample_records(300, seed=4)
+    for name, part in (("private", found[:200]), ("public", found[200:])):
+        rows = [
+            {"text": r.text, "topic": r.label, "stars": 1 + (r.label == "health") * (1 + i % 4)}
+            for i, r in enumerate(part)
+        ]
+        write_lines(f"{name}.jsonl", [row if name == "private" else {"text": row["text"]} for row in rows])
+    columns = ["topic: health|travel|money|leisure", "stars: 1..5 by 1"]
+    made = dp.summarize(
+        "private.jsonl", "public.jsonl", columns=columns, about=200, epsilon=50.0, encoder="glove",
+        pairs=("topic+stars",),
+    )  # fmt: skip
+    dp.write(made, size=90, seed=1).write("out.jsonl")
+    given = ["utility", "corpus", "private.jsonl", "out.jsonl", "--public", "public.jsonl", "--seed", "1", "--json"]
+    answers = []
+    for more in ([], [part for each in columns for part in ("--column", each)]):
+        done = CliRunner().invoke(app, [*given, *more])
+        assert done.exit_code == 0, (done.output, done.exception)
+        answers.append(json.loads(done.stdout))
+    assert answers[0] == answers[1]
+    rows = answers[0]["rows"]
+    assert set(rows) == {"original", "released", "public-only", "independent"}
+    assert rows["released"]["columns_tv"] < 0.25
+    assert rows["released"]["pairs_tv"] < rows["independent"]["pairs_tv"]
+    assert rows["released"]["topic from text"]["value"] > 0.5
+    assert "A column is" in answers[0]["answer"][0]
+    screen = CliRunner().invoke(app, given[:-1])
+    assert "| independent" in screen.stdout
+    wrong = CliRunner().invoke(app, [*given, "--column", "price: 1..5 by 1"])
+    assert wrong.exit_code == 2
+    assert "'price' in out.jsonl" in wrong.output

@@ -128,7 +128,8 @@ def measured(name: str, epsilons: list[float], relations: list[str], seeds: list
             summary = folder / f"{'none' if measuring else 'usual'}.summary"
             if row != "rounded":
                 dptext(
-                    "summarize", private, summary, "--public", pool, *columns, *measuring, "--shares", "columns=.25", "--text-follows", "none",
+                    "summarize", private, summary, "--public", pool, *columns, *measuring, "--shares", "columns=.25",
+                    "--text-follows", "none",
                     "--about", SIZE, "--epsilon", epsilon, "--delta", DELTA, "--relation", relation, "--seed", seed,
                     "--force",
                 )  # fmt: skip

@@ -11,18 +11,24 @@ from dptext._wording import markdown_table
 from dptext.cli import options
 from dptext.cli.answers import Printing, interval
 from dptext.cli.chosen import load_encoder
+from dptext.cli.corpus_options import listed
 from dptext.cli.terminal import say
 from dptext.cli.utility import NOT_PRIVATE, cell
 from dptext.embeddings.embedder import RememberingEmbedder
-from dptext.errors import ConfigError
+from dptext.errors import ConfigError, DPTextError
 from dptext.estimates import Estimate
+from dptext.runs.certificate import certificate_path
+from dptext.runs.verification import verify
+from dptext.text.declarations import schema_of, with_files
 from dptext.text.formats import Format, detect_format
 from dptext.text.labels import relabelled
 from dptext.text.reading import read_released
-from dptext.text.records import LABEL_FIELD, TEXT_FIELD, Fields
+from dptext.text.records import LABEL_FIELD, TEXT_FIELD, Fields, Record
+from dptext.text.schema import DeclaredColumn, IdColumn, ListedColumn
 from dptext.text.survey import survey
 from dptext.types import Json, jsonable
 from dptext.utility.classification import evaluate, train_tfidf
+from dptext.utility.columns import cells_of, columns_kept, independent
 from dptext.utility.corpus import corpus_kept
 from dptext.utility.tables import (
     ORIGINAL,
@@ -30,6 +36,9 @@ from dptext.utility.tables import (
 )
 
 RELEASED = "released"
+INDEPENDENT = "independent"  # originals, each column in another order
+_FROM_TEXT, _EACH = " from text", " tv"
+_FIT = 5  # columns of a table's numbers on a screen
 _SHOWN = ("accuracy", "told_apart", "topics_tv", "mix_l1")
 _HEADS = ("accuracy", "told_apart", "frechet", "precision", "recall", "topics_tv", "mix_l1", "own_label")
 
@@ -49,14 +58,25 @@ def corpus(
     files: CorpusFiles,
     layout: options.Layout,
     label_field: options.LabelFieldOption = None,
+    column: Annotated[
+        list[str] | None,
+        options.reads(
+            "--column",
+            metavar="'NAME: WHAT'",
+            help="A column of the table, as for `summarize`. Repeatable. Default: those of the summary that OUT was "
+            "written from.",
+        ),
+    ] = None,
     seed: options.SeedOption = None,
     printing: Printing,
 ) -> None:
     drawn, seed = seed is None, options.seed_of(seed)
-    private = layout.read(files.private, label=label_field)
+    schema = _schema(files.released, column)
+    asked = tuple(each.name for each in schema)
+    private = layout.read(files.private, label=label_field, measured=asked)
     pool = layout.read_public(files.public, label=layout.public_label(files.public, label_field))
-    made = list(read_released(files.released, _fields_of(files.released, layout, label_field)))
-    held = [] if files.test is None else layout.read(files.test, label=label_field)
+    made = list(read_released(files.released, _fields_of(files.released, layout, label_field, asked)))
+    held = [] if files.test is None else layout.read(files.test, label=label_field, measured=asked)
     if min(map(len, (private, pool, made))) < 8:
         raise ConfigError("Expected at least 8 records in each file.")
     say(NOT_PRIVATE)
@@ -76,13 +96,21 @@ def corpus(
         if labels and known:
             trained = train_tfidf([text for text, _ in known], [label for _, label in known], seed=seed)
             rows[name]["accuracy"] = evaluate(trained, real, seed=seed).accuracy
+    compared = _compared(rows, schema, label_field, labels, {ORIGINAL: own, RELEASED: made}, real, seed)
     released, public = (cell(rows[name].get("told_apart"), interval) for name in (RELEASED, PUBLIC_ONLY))
     said = [
-        *_learned(rows, labels, label_field),
+        *(_learned(rows, labels, label_field) if labels or not compared else []),
+        *compared,
         f"A classifier tells the corpus from real texts with AUC {released}, public text with {public}; .5 is perfect.",
         "Its texts have no record of their own, so there is no fidelity to measure.",
     ]
-    screen, full = (_table(rows, heads) for heads in (_SHOWN, _HEADS))
+    by_text = [head for head in rows[RELEASED] if head.endswith(_FROM_TEXT)]
+    table = ["columns_tv", "pairs_tv", *by_text] if schema else []
+    each = [head for head in rows[RELEASED] if head.endswith(_EACH)]
+    screen, full = _table(rows, _SHOWN), _table(rows, _HEADS)
+    if schema:
+        screen += ["", *_table(rows, table[:_FIT])]
+        full += ["", *_table(rows, table), "", *_table(rows, each)]
     data: dict[str, Json] = {"note": NOT_PRIVATE, "seed": seed, "labels": [*labels]}
     data["rows"] = {row: {head: jsonable(value) for head, value in found.items()} for row, found in rows.items()}
     real_texts = "--test" if held else "half of PRIVATE"
@@ -90,14 +118,63 @@ def corpus(
     printing.answer(said, screen, more, data, drawn=seed if drawn else None)
 
 
-def _fields_of(released: Path, layout: options.Layout, label_field: str | None) -> Fields:
+def _schema(released: Path, given: Sequence[str] | None) -> tuple[DeclaredColumn, ...]:
+    """Return the declared columns but ids; by default those of the certificate beside the corpus, if there is one."""
+    if given is None:
+        beside = certificate_path(released)
+        try:
+            given = getattr(verify(beside).spec, "columns", ()) if beside.is_file() else ()
+        except DPTextError:  # of another version, say: columns can be named
+            given = ()
+    else:
+        given = [with_files(each, lambda path: listed(f"@{path}", "--column")) for each in given]
+    return tuple(each for each in schema_of(given) if not isinstance(each, IdColumn))
+
+
+def _compared(
+    rows: dict[str, dict[str, Estimate | float]],
+    schema: Sequence[DeclaredColumn],
+    label_field: str | None,
+    labels: Sequence[str],
+    parts: Mapping[str, Sequence[Record]],
+    real: Sequence[Record],
+    seed: int,
+) -> list[str]:
+    """Add the numbers of columns to `rows`, and return sentences on them; none without columns."""
+    if not schema:
+        return []
+    own: list[DeclaredColumn] = [ListedColumn(label_field, False, tuple(labels))] if label_field and labels else []
+    columns, name = [*own, *schema], label_field or ""
+    held = cells_of(real, columns, label=name)
+    for row, records in parts.items():
+        cells, texts = cells_of(records, columns, label=name), [each.text for each in records]
+        kept = columns_kept(cells, held, columns, texts=texts, real_records=real, seed=seed)
+        rows[row] |= dict(kept.cells())
+        if row == ORIGINAL:
+            rows[INDEPENDENT] = dict(columns_kept(independent(cells, seed), held, columns).cells())
+    one, two = ({row: rows[row].get(head) for row in rows} for head in ("columns_tv", "pairs_tv"))
+    made, chance = cell(one[RELEASED], interval), cell(one[ORIGINAL], interval)
+    said = [f"A column is {made} from that of real rows on average (total variation), by chance {chance}."]
+    if two[RELEASED] is not None:
+        said.append(
+            f"Two columns together are {cell(two[RELEASED], interval)} from real ones, by chance "
+            f"{cell(two[ORIGINAL], interval)}, and without relations {cell(two[INDEPENDENT], interval)}."
+        )
+    return said
+
+
+def _fields_of(
+    released: Path, layout: options.Layout, label_field: str | None, measured: tuple[str, ...] = ()
+) -> Fields:
     """Return the fields of a corpus: those that `synthesize` writes, or the user's names. No label if there is none."""
     if detect_format(released) is Format.TEXT:
         return Fields()
     there = survey(released).columns
     text = TEXT_FIELD if TEXT_FIELD in there else layout.text_field
     label = next((name for name in (LABEL_FIELD, label_field) if name in there), None)
-    return Fields(text, label=label if label_field is not None else None)
+    if absent := [name for name in measured if name not in there]:
+        raise ConfigError(f"Expected the column {absent[0]!r} in {released}, found {', '.join(there)}.")
+    return Fields(text, label=label if label_field is not None else None, measured=measured)
 
 
 def _learned(
@@ -131,5 +208,6 @@ def worth(made: Estimate, public: Estimate) -> str:
 
 def _table(rows: Mapping[str, Mapping[str, Estimate | float]], heads: Iterable[str]) -> list[str]:
     known = [head for head in heads if any(head in found for found in rows.values())]
-    lines = [[row, *(cell(found.get(head), interval) for head in known)] for row, found in rows.items()]
+    there = {row: found for row, found in rows.items() if any(head in found for head in known)}
+    lines = [[row, *(cell(found.get(head), interval) for head in known)] for row, found in there.items()]
     return markdown_table(["interval at 95%", *known], lines)

@@ -263,9 +263,16 @@ class Layout(Form):
     public_sheet: PublicSheetOption = None
 
     def read(
-        self, path: Path, *, label: str | None = None, author: str | None = None, id: str | None = None
+        self,
+        path: Path,
+        *,
+        label: str | None = None,
+        author: str | None = None,
+        id: str | None = None,
+        measured: tuple[str, ...] = (),
     ) -> list[Record]:
-        return self._records(path, Fields(self.text_field, label=label, author=author, id=id), self.record, self.sheet)
+        fields = Fields(self.text_field, label=label, author=author, id=id, measured=measured)
+        return self._records(path, fields, self.record, self.sheet)
 
     def read_public(self, path: Path | None, *, label: str | None = None) -> list[Record]:
         """Return the records of a public file; without a file, none. Errors name the options of public files."""
