@@ -135,7 +135,7 @@ def test_a_file_with_types_has_those_of_the_declarations(folder: Path) -> None:
 
 
 def test_columns_alone_need_no_label_and_take_texts_of_a_small_pool_often(folder: Path) -> None:
-    said = ran(folder, "summarize", "private.csv", "alone.summary", *READ, *COLUMNS)
+    said = ran(folder, "summarize", "private.csv", "alone.summary", *READ, *COLUMNS, "--text-follows", "none")
     assert "In rows that are written, beyond what noise explains: paid follows size." in said
     assert "Next: dptext summary show alone.summary; dptext write alone.summary" in said
     said = ran(folder, "write", "alone.summary", "alone.jsonl", "--size", 450)
@@ -186,9 +186,48 @@ def test_what_cannot_be_measured_or_written_is_refused_before_anything_is_read(f
         ("write", "t.summary", "no.txt", "--writer", "pool"): "no.txt",
         ("write", "t.summary", "no.jsonl", "--text-field", "paid"): "paid",
     }
+    lines |= {
+        (*measured, "--schema-from", "private.csv"): "found the private file private.csv",
+        (*measured, "--column", "size: small|large", "--text-follows", "weight"): "different columns that texts follow",
+        (*measured, "--column", "size: small|large", "--text-follows", "size", "--without", "points"): "points=false",
+    }
     before = {path.name for path in folder.iterdir()}
     for given, said in lines.items():
         (done,) = in_turn(given, cwd=folder)
         assert done.returncode in (2, 4), (given, done.stderr)
         assert said in done.stderr, (given, done.stderr)
     assert {path.name for path in folder.iterdir()} == before
+
+
+def test_columns_come_from_a_public_table_or_from_the_settings_file(folder: Path, tmp_path: Path) -> None:
+    public = [{"body": "so", "topic": "travel", "size": "small", "paid": 0.5}, *[{"body": "no", "size": "large"}] * 2]
+    (folder / "public.jsonl").write_text(
+        "".join(json.dumps({**dict.fromkeys(public[0]), **row}) + "\n" for row in public)
+    )
+    given = ("summarize", "private.csv", "from.summary", *READ, *LABELLED, "--seed", 1, "--force")
+    ran(folder, *given, "--schema-from", "public.jsonl", "--column", "paid: 0..99 by 33", "--text-follows", "none")
+    assert read_summary(folder / "from.summary").summary.spec.columns == ("paid: 0..99 by 33", "size: large|small")
+    (tmp_path / "dptext.toml").write_text('[columns]\n"size?" = "small|large"\npaid = "0..99 by 33"\n')
+    ran(folder, "--config", tmp_path / "dptext.toml", *given)
+    spec = read_summary(folder / "from.summary").summary.spec
+    assert spec.columns == ("size?: small|large", "paid: 0..99 by 33")
+    assert spec.text_follows == ("size",)
+    (tmp_path / "dptext.toml").write_text("[columns]\nsize = 3\n")
+    done = dptext("--config", tmp_path / "dptext.toml", *given, cwd=folder)
+    assert done.returncode == 2
+    assert "[columns], which is of texts" in done.stderr
+
+
+def test_texts_follow_a_column_by_the_commands(folder: Path) -> None:
+    measured = ("--column", "topic: health|travel|money|leisure", "--column", "size?: small|large")
+    ran(folder, "summarize", "private.parquet", "f.summary", *READ, *measured, "--text-follows", "topic", "--seed", 1)
+    said = ran(folder, "write", "f.summary", "f.csv", "--size", 300, "--text-field", "body", "--seed", 1)
+    assert "Texts follow topic. A text that leaves does so" in said
+    with (folder / "f.csv").open(encoding="utf-8", newline="") as file:
+        rows = [*csv.DictReader(file)]
+    assert len(rows) == 300
+    topics = {each.text: each.label for each in sample_records(150, seed=2)}
+    assert sum(topics[row["body"]] == row["topic"] for row in rows) > 200
+    judged = ran(folder, "utility", "corpus", "private.csv", "f.csv", "--public", "pool.jsonl", "--text-field", "body",
+                 "--seed", 1)  # fmt: skip
+    assert "topic from text" in judged

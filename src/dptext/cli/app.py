@@ -10,6 +10,9 @@ Help and completion read a table. A command is imported when it runs. Options th
     [mechanism]                    # instead of --mechanism and --set
     kind = "candidates"
     epsilon = 10.0
+
+    [columns]                      # instead of --column
+    "priority?" = "low|normal|high"
 """
 
 from __future__ import annotations
@@ -73,15 +76,22 @@ def config() -> Config:
     from dptext.runs.specs import read_toml
 
     data = read_toml(path)
-    mechanism, model = data.pop("mechanism", {}), data.pop("model", None)
+    mechanism, model, columns = data.pop("mechanism", {}), data.pop("model", None), data.pop("columns", {})
     unknown = sorted(data.keys() - set(_FIELDS))
-    if unknown or not isinstance(mechanism, dict) or not isinstance(model, str | None):
+    texts = isinstance(columns, dict) and not any(map(_no_text, columns.values()))
+    if unknown or not isinstance(mechanism, dict) or not texts or not isinstance(model, str | None):
         raise ConfigError(
-            f"Expected {path} to hold {', '.join(_FIELDS)}, model (a folder) and the table [mechanism]"
-            f"{f', found {unknown[0]!r}' if unknown else ''}."
+            f"Expected {path} to hold {', '.join(_FIELDS)}, model (a folder) and the tables [mechanism] and [columns], "
+            f"which is of texts{f', found {unknown[0]!r}' if unknown else ''}."
         )
+    if isinstance(columns, dict) and columns:
+        data["column"] = [f"{name}: {what}" for name, what in columns.items()]
     say(f"Read: {path}")
     return Config(path, data, mechanism, None if model is None else Path(model))
+
+
+def _no_text(value: object) -> bool:
+    return not isinstance(value, str)
 
 
 def defaults(command: TyperCommand) -> dict[str, Any]:

@@ -18,7 +18,14 @@ from dptext.cli.paying import Paying
 from dptext.cli.synthesize import PRIVATE
 from dptext.errors import ConfigError
 from dptext.runs.specs import read_toml, synthesis_from_settings
-from dptext.runs.summarizing import fitted_like, measured_settings, read_summary, require_measured
+from dptext.runs.summarizing import (
+    columns_from,
+    fitted_like,
+    measured_settings,
+    read_summary,
+    require_measured,
+    require_other,
+)
 from dptext.text.declarations import with_files
 from dptext.types import Json
 
@@ -69,11 +76,16 @@ class PromisedLike(Promised):
         ),
     ] = None
 
+    @property
+    def declared(self) -> list[str]:
+        """The columns that are given, with the values of files. ConfigError: a file cannot be read."""
+        return [with_files(each, lambda path: listed(f"@{path}", "--column")) for each in self.columns or ()]
+
     def settings(self) -> dict[str, Json]:
         """Return the settings that are given. ConfigError: a file of labels, names or values cannot be read."""
         found = Promised.settings(self)
         if self.columns is not None:
-            found["columns"] = [with_files(each, lambda path: listed(f"@{path}", "--column")) for each in self.columns]
+            found["columns"] = [*self.declared]
         if self.pairs is not None:
             found["pairs"] = [*listed(self.pairs, "--pairs")]
         if self.text_follows is not None:
@@ -103,6 +115,14 @@ def summarize(
         ),
     ] = None,
     promised: PromisedLike,
+    schema_from: Annotated[
+        Path | None,
+        options.file_option(
+            "--schema-from",
+            help="A public table: its columns, but for texts, labels and authors, are declared by its own values. "
+            "--column says otherwise.",
+        ),
+    ] = None,
     also: Annotated[
         str | None,
         promises("--with", metavar="words,topics,lengths", help="What is measured besides counts and points."),
@@ -140,18 +160,35 @@ def summarize(
         like=other,
     )  # fmt: skip
     own = {**promised.settings(), **({"without_pool": True} if without_pool else {})}
+    if schema_from is not None:
+        require_other(source, schema_from)
+        kept = (label_field, layout.public_label_field, author_field, paying.subject_field)
+        own["columns"] = [*columns_from(
+            schema_from, promised.declared, text=layout.public_text_field or layout.text_field, without=kept,
+            delimiter=layout.delimiter, encoding=layout.encoding,
+        )]  # fmt: skip
     changes = {**measured, **merged(set_values(assignments, "way"), own)}
     reading = CorpusReading(layout, label_field, author_field, who)
     if other is not None:
         if any((layout.public_text_field, layout.public_label_field, layout.public_record, layout.public_sheet)):
             raise ConfigError("Expected no option for public files with --like: the pool is that of the other summary.")
         fitted = fitted_like(other, {**(read_toml(spec) if spec else {}), **changes})
-        release(source, target, fitted.spec, reading, paying, ending, public=None, fitted=fitted, inputs=(like, spec))
+        release(
+            source,
+            target,
+            fitted.spec,
+            reading,
+            paying,
+            ending,
+            public=None,
+            fitted=fitted,
+            inputs=(like, spec, schema_from),
+        )
         return
     written = {} if spec is None else read_toml(spec)
     wanted = synthesis_from_settings({**written, **changes, "kind": "summary"})
     require_measured(wanted, besides)
-    release(source, target, wanted, reading, paying, ending, public=public, inputs=(spec,))
+    release(source, target, wanted, reading, paying, ending, public=public, inputs=(spec, schema_from))
 
 
 def _shares(text: str | None) -> dict[str, float]:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from dptext.errors import ConfigError, DataError
 from dptext.language.reading import INSTALL
@@ -27,9 +27,11 @@ from dptext.synthesis.blocks import COLUMNS, COUNTS, LENGTHS, POINTS, TOPICS, WO
 from dptext.synthesis.lengths import USUAL_LENGTHS
 from dptext.synthesis.spec import Fitted
 from dptext.synthesis.summary import FittedSummary, Summary, SummarySpec
+from dptext.text.declarations import declared, schema_of
 from dptext.text.function_words import ENGLISH
 from dptext.text.inputs import telling
 from dptext.text.records import TEXT_FIELD, Fields
+from dptext.text.survey import survey
 from dptext.text.tables import Texts
 from dptext.types import Json
 
@@ -92,6 +94,31 @@ def measured_settings(
     return found
 
 
+def columns_from(
+    public: str | PathLike[str], given: Iterable[str] = (), *, text: str, without: Iterable[str | None] = (), **how: Any
+) -> list[str]:
+    """Return declarations of the columns of a public table: those `given`, and for others what their values suggest.
+
+    The column `text` and those `without` are left out; `how` says how the file is read, as `survey` takes it. Ends of
+    numbers and dates are rounded outwards. ConfigError: no column is left.
+    """
+    own, found = [*given], survey(Path(public), text=text, **how)
+    left_out = {*without, *(each.name for each in schema_of(own))}
+    own += [line for line in found.proposed() if declared(line).name not in left_out]
+    if not own:
+        raise ConfigError(f"Expected columns beside the texts in {public}, found none that can be declared.")
+    return own
+
+
+def require_other(private: object, public: str | PathLike[str]) -> None:
+    """Raise ConfigError if the public table is the private file, whose values would be released."""
+    if isinstance(private, str | PathLike) and Path(private).exists() and Path(private).samefile(public):
+        raise ConfigError(
+            f"Expected a public table whose values declare columns, found the private file {Path(public).name}: its "
+            "values would be released. Declare what you know of the form."
+        )
+
+
 def require_measured(spec: Promise, also: Iterable[str]) -> None:
     """Raise ConfigError if a setting turns off one of the blocks `also`, which are measured besides."""
     off = [name for name in also if isinstance(spec, SummarySpec) and name not in spec.blocks]
@@ -117,6 +144,7 @@ def summarize(
     also: Sequence[str] = (),
     without: Sequence[str] = (),
     shares: Mapping[str, float] | None = None,
+    schema_from: str | PathLike[str] | None = None,
     payment: Payment | None = None,
     randomness: Randomness | None = None,
     seed: int | None = None,
@@ -140,6 +168,8 @@ def summarize(
         seed: seed of what is fitted on the pool.
         also: what is measured besides counts and, with labels, points: "words", "topics", "lengths".
         without: "points", to measure no points.
+        schema_from: a public table whose columns, but for texts, labels and authors, are declared by its own values;
+            `columns` says otherwise.
         shares: shares of rho by "counts", "points", "topics", "lengths" and "words"; the others divide the rest.
         set_: settings: epsilon, delta, unit, relation, labels, names, about, and others of `SummarySpec`, such as
             without_pool=True, which leaves the pool's texts out of the summary.
@@ -154,6 +184,12 @@ def summarize(
     if like is not None:
         other = like.summary if isinstance(like, Synthesized) else read_summary(like)[0]
     settings: dict[str, Json] = {**measured_settings(also, without, shares, like=other), **set_}
+    if schema_from is not None:
+        own = settings.get("columns") or []
+        given = [f"{name}: {what}" for name, what in own.items()] if isinstance(own, dict) else cast("list[str]", own)
+        require_other(private, schema_from)
+        found_columns = columns_from(schema_from, given, text=public_text or text, without=(label, author))
+        settings["columns"] = cast("list[Json]", found_columns)
     fitted = None if other is None else fitted_like(other, settings)
     wanted = synthesis_from_settings({**settings, "kind": "summary"}) if fitted is None else fitted.spec
     fields = Fields(text=text, label=label, author=author, measured=wanted.measured_fields)
