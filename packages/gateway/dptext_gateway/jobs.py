@@ -22,9 +22,10 @@ import sqlalchemy as sa
 
 from dptext.errors import DPTextError
 from dptext.ledger.books import Ledger
-from dptext.mechanism import Answers
 from dptext.runs.certificate import certificate_path
 from dptext.runs.synthesized import REPORT_SUFFIXES
+from dptext.synthesis.spec import CorpusSpec
+from dptext.synthesis.summary import SummarySpec
 from dptext.text.files import sha256_of, sync_folder, write_first
 from dptext.text.formats import Format
 from dptext.text.records import Fields
@@ -266,7 +267,9 @@ class Jobs:
         if (made := self._made(row)) is not None:
             return made
         spec = self.models.spec(row.model)
-        return self._outs(row)[spec.traits.answers is Answers.CORPUS and not spec.traits.releases_text]
+        if isinstance(spec, CorpusSpec) and not spec.traits.releases_text:
+            return self.folder(row) / f"result{spec.suffix}"
+        return self._outs(row)[0]
 
     def delete(self, row: Any) -> None:
         """Delete the files of a job."""
@@ -332,10 +335,10 @@ class Jobs:
             raise Problem(404, "no-job", "There is no such job of this account, or this key may not see it.")
         return row
 
-    def _outs(self, row: Any) -> tuple[Path, Path]:
-        """Return the paths of a result that is a file of records, and of a result that is a report alone."""
-        folder = self.folder(row)
-        return folder / f"result{FORMATS[Wish.of(row.settings).format]}", folder / "result.json"
+    def _outs(self, row: Any) -> list[Path]:
+        """Return the paths of results: of a file of records, of a report alone, and of a summary."""
+        suffixes = (FORMATS[Wish.of(row.settings).format], CorpusSpec.suffix, SummarySpec.suffix)
+        return [self.folder(row) / f"result{suffix}" for suffix in suffixes]
 
     def _made(self, row: Any) -> Path | None:
         """Return the result that lies here with its certificate, or None. The model may be gone."""

@@ -375,7 +375,8 @@ class Worker:
         spec = self._jobs.models.synthesis(row.model)
         pool = self._jobs.models.pool(row.model)
         _remove_drawn(source)
-        corpus = WatchedCorpus(source, wish.fields, self._how(wish), tell)
+        fields = replace(wish.fields, measured=spec.measured_fields)
+        corpus = WatchedCorpus(source, fields, self._how(wish), tell)
         found = run(corpus, spec.fit(public=pool), payment=payment, settled=False)
         found.write(out, force=True)
 

@@ -7,6 +7,7 @@ import json
 import logging
 import os
 import re
+import shutil
 import socket
 import stat
 import sys
@@ -21,9 +22,11 @@ import pytest
 import sqlalchemy as sa
 from cryptography.exceptions import InvalidTag
 
+import dptext as dp
 from dptext import Guarantee, Relation, Unit, sample_records
 from dptext.errors import LedgerError
 from dptext.ledger.books import Ledger
+from dptext.runs.certificate import certificate_path
 from dptext.runs.payment import Payment
 from dptext.runs.synthesized import Synthesized
 from dptext.runs.verification import verify
@@ -760,6 +763,48 @@ def test_a_synthesis_is_a_job_with_topics(fresh: Served) -> None:
     assert "style-src 'self'" in page.headers["content-security-policy"]
     assert told(fresh.client.get(f"/v1/topics/{name}?format=pdf", headers=alone))["status"] == 422
     assert told(fresh.client.get(f"/v1/jobs/{name[::-1]}", headers=fresh.headers()))["status"] == 404
+
+
+#: The synthesis of a table, whose columns the operator declares.
+TICKETS = """
+kind = "summary"
+encoder = "glove"
+about = 300
+epsilon = 5.0
+relation = "replace_one"
+
+[columns]
+topic = "health|travel|money|leisure"
+"amount?" = "0..99 by 20"
+"""
+
+
+def test_a_table_is_measured_as_a_job_and_rows_are_written_from_the_summary(fresh: Served) -> None:
+    models = fresh.folder / "models"
+    shutil.copytree(models / "topics", models / "tickets")
+    (models / "tickets" / "synthesis.toml").write_text(TICKETS)
+    rows = [{"text": e.text, "topic": e.label, "amount": i % 80 or None} for i, e in enumerate(sample_records(300))]
+    data = "".join(json.dumps(row) + "\n" for row in rows).encode()
+
+    def asked(content: bytes, idempotency: str) -> str:
+        headers = fresh.headers(None, idempotency)
+        answer = fresh.client.post("/v1/synthesize?model=tickets", content=content, headers=headers)
+        assert answer.status_code == 202, answer.text
+        return str(answer.json()["id"])
+
+    done = fresh.ended(name := asked(data, "whole-table"))
+    assert (done["state"], done["problem"]) == ("done", None)
+    taken = fresh.folder / "result-1.summary"
+    for what, path in (("result", taken), ("certificate", certificate_path(taken))):
+        path.write_bytes(fresh.client.get(f"/v1/jobs/{name}/{what}", headers=fresh.headers()).content)
+    written = dp.write(taken, size=400, seed=1)
+    topics = [each.kept["topic"] for each in written.releases]
+    assert max(abs(topics.count(topic) - 100) for topic in ("health", "travel", "money", "leisure")) < 50
+    assert [each["name"] for each in fresh.client.get(f"/v1/topics/{name}", headers=fresh.headers()).json()["columns"]]
+    lacking = fresh.ended(asked(b'{"text": "so", "amount": 3}\n', "lacking-column"))
+    assert lacking["state"] == "failed"
+    assert "column" in lacking["problem"]
+    assert len(fresh.charges()) == 1  # that job cost nothing
 
 
 @pytest.mark.parametrize("when", ["before", pytest.param("after", marks=pytest.mark.slow)])  # one side stays
