@@ -149,6 +149,17 @@ def test_columns_alone_need_no_label_and_take_texts_of_a_small_pool_often(folder
     assert sum(mean["large"]) / len(mean["large"]) > sum(mean["small"]) / len(mean["small"]) + 20
 
 
+def test_ids_of_several_rows_stand_beside_ids_of_rows(folder: Path) -> None:
+    columns = ("--column", "ticket: id", "--column", "customer: id by 4", "--column", "size?: small|large")
+    ran(folder, "summarize", "private.csv", "ids.summary", *READ, *columns, "--text-follows", "none")
+    ran(folder, "write", "ids.summary", "ids.csv", "--size", 42)
+    with (folder / "ids.csv").open(encoding="utf-8", newline="") as file:
+        rows = [*csv.DictReader(file)]
+    assert len({row["ticket"] for row in rows}) == 42
+    assert sorted(Counter(row["customer"] for row in rows).values()) == [2, *[4] * 10]
+    assert [row["customer"] for row in rows] != sorted(row["customer"] for row in rows)
+
+
 def test_summaries_of_two_tables_add_up(folder: Path) -> None:
     ran(folder, "summarize", "private.jsonl", "like.summary", "--like", "t.summary", "--label-field", "topic",
         "--text-field", "body", "--epsilon", 2)  # fmt: skip

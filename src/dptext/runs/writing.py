@@ -279,9 +279,9 @@ class WrittenColumns:
     """The columns of a table beside its texts.
 
     Attributes:
-        columns: the values of each column by name, but for the ids.
+        columns: the values of each column by name, but for the ids of rows.
         ids: the ids of the rows: fresh ones, or running numbers.
-        id: the name of the column of fresh ids; None without one.
+        id: the name of the column of fresh ids of rows; None without one.
     """
 
     columns: Mapping[str, Sequence[Scalar]]
@@ -301,7 +301,7 @@ class WrittenColumns:
             each.name: each.values(np.zeros(n, np.int64) if isinstance(each, IdColumn) else next(measured), source)
             for each in schema
         }
-        name = next((each.name for each in schema if isinstance(each, IdColumn)), None)
+        name = next((each.name for each in schema if isinstance(each, IdColumn) and each.rows == 1), None)
         ids = [str(i) for i in range(n)] if name is None else [str(value) for value in values.pop(name)]
         return cls(values, ids, name)
 

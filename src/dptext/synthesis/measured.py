@@ -118,7 +118,7 @@ class MeasuredSpec(CorpusSpec, ABC):
         _validate.not_negative(dim=self.dim, drafts=self.drafts, examples=self.examples)
         _validate.within(0, MOST_READ, marks=self.marks)
         _ = self.bins  # refuses lengths that do not grow
-        ids = [each for each in self.schema if isinstance(each, IdColumn)]
+        ids = [each for each in self.schema if isinstance(each, IdColumn) and each.rows == 1]
         if not ids and any(each.name == ID_FIELD for each in self.schema):
             raise ConfigError(
                 f"Expected no column {ID_FIELD!r} beside the ids of rows, which are written under that name: declare "

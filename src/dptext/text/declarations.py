@@ -30,6 +30,7 @@ _NUMBER: Final = r"[+-]?\d{1,15}(?:\.\d{1,9})?"
 _RANGE: Final = re.compile(rf"({_NUMBER})\s*\.\.\s*({_NUMBER})(?:\s+by\s+({_NUMBER}))?", re.ASCII)
 _DAY: Final = r"\d{4}-\d\d(?:-\d\d)?"
 _DATES: Final = re.compile(rf"({_DAY})\s*\.\.\s*({_DAY})(?:\s+by\s+(\w+))?", re.ASCII)
+_IDS: Final = re.compile(r"id(?:\s+by\s+(\d{1,9}))?", re.ASCII)
 _FORMS: Final = (
     "low|normal|high for listed values, @values.txt for those in a file, 0..5000 by 20 for numbers, "
     "2024-01..2026-12 by month for dates, id for fresh ids"
@@ -47,10 +48,12 @@ def declared(text: str) -> DeclaredColumn:
     what = what.strip()
     if not colon or not name or not what or not name.isprintable():
         raise ConfigError(f"Expected a column to look like 'NAME: WHAT', found {text!r:.80}. WHAT is {_FORMS}.")
-    if what == "id":
+    if each := _IDS.fullmatch(what):
         if null:
             raise ConfigError(f"Expected the ids of {name!r} not to be null: take the ? away.")
-        return IdColumn(name, null=False)
+        if not (rows := int(each[1] or 1)):
+            raise ConfigError(f"Expected an id of {name!r} in at least one row, found {what!r}.")
+        return IdColumn(name, null=False, rows=rows)
     if parts := _RANGE.fullmatch(what):
         return _numeric(name, null, *parts.groups())
     if parts := _DATES.fullmatch(what):

@@ -268,7 +268,12 @@ class DateColumn(DeclaredColumn):
 
 @dataclass(frozen=True)
 class IdColumn(DeclaredColumn):
-    """A column of ids: no private one is read, and new random ones are written."""
+    """A column of ids: no private one is read, and new random ones are written, each in `rows` rows at random places.
+
+    The last id may have fewer rows.
+    """
+
+    rows: int = 1
 
     @property
     def shown(self) -> tuple[str, ...]:
@@ -278,14 +283,18 @@ class IdColumn(DeclaredColumn):
     @property
     def declaration(self) -> str:
         """The declaration."""
-        return f"{_head(self)}id"
+        return f"{_head(self)}id" + f" by {self.rows}" * (self.rows > 1)
 
     def _written(self, cells: Integers, source: Randomness) -> list[Scalar]:
         return []
 
     def values(self, cells: Integers, source: Randomness) -> list[Scalar]:
         """Return a random id of 16 hexadecimal digits for each cell, in no order."""
-        return [f"{number:016x}" for number in source.uint64(len(cells)).tolist()]
+        ids = [f"{number:016x}" for number in source.uint64(-(-len(cells) // self.rows)).tolist()]
+        if self.rows == 1:
+            return list[Scalar](ids)
+        turns = np.argsort(source.uint64(len(cells)), kind="stable") // self.rows
+        return [ids[turn] for turn in turns.tolist()]
 
 
 def _next(day: date, per: Per) -> date:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import itertools
 import math
 from decimal import Decimal
 from uuid import UUID
@@ -138,6 +139,14 @@ def test_a_number_without_width_has_about_twenty_bins() -> None:
     assert declared("n: 0.0..1.0").declaration == "n: 0.0..1.0 by 0.1"
 
 
+def test_an_id_has_as_many_rows_as_declared_at_random_places() -> None:
+    column = declared("customer: id by 4")
+    assert column == declared(column.declaration)
+    found = column.values(np.zeros(42, np.int64), seeded(1))
+    assert sorted(found.count(each) for each in set(found)) == [2, *[4] * 10]
+    assert sum(a == b for a, b in itertools.pairwise(found)) < 15  # 31 if they stood together
+
+
 def test_fresh_ids_follow_no_value_and_have_no_order() -> None:
     column = declared("customer: id")
     assert isinstance(column, IdColumn)
@@ -154,6 +163,7 @@ def test_fresh_ids_follow_no_value_and_have_no_order() -> None:
         (": a|b", "look like 'NAME: WHAT'"),
         ("p:", "look like 'NAME: WHAT'"),
         ("p?: id", "not to be null"),
+        ("p: id by 0", "in at least one row"),
         ("p: a|a", "to differ, found 'a'"),
         ("p: 1|1.0", "found '1' twice or in two spellings"),
         ("p: true|True", "in two spellings"),
