@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import dptext as dp
 from commands import dptext, in_turn
 from dptext import sample_records
 from dptext.runs.summarizing import read_summary
@@ -197,7 +198,11 @@ def test_what_cannot_be_measured_or_written_is_refused_before_anything_is_read(f
         ("write", "t.summary", "no.txt", "--writer", "pool"): "no.txt",
         ("write", "t.summary", "no.jsonl", "--text-field", "paid"): "paid",
     }
+    like = ("summarize", "private.csv", "no.summary", "--like", "t.summary", *LABELLED[:2], "--text-field", "body")
     lines |= {
+        (*like, "--column", "x: a|b"): "Expected columns as in the summary of --like",
+        ("write", "t.summary", "no.csv", "--text-field", "paid"): "a name that no column of the table has",
+        ("write", "t.summary", "no.csv", "--label-field", "size"): "give --label-field NAME",
         (*measured, "--schema-from", "private.csv"): "found the private file private.csv",
         (*measured, "--column", "size: small|large", "--text-follows", "weight"): "different columns that texts follow",
         (*measured, "--column", "size: small|large", "--text-follows", "size", "--without", "points"): "points=false",
@@ -242,3 +247,19 @@ def test_texts_follow_a_column_by_the_commands(folder: Path) -> None:
     judged = ran(folder, "utility", "corpus", "private.csv", "f.csv", "--public", "pool.jsonl", "--text-field", "body",
                  "--seed", 1)  # fmt: skip
     assert "topic from text" in judged
+
+
+def test_a_dry_run_says_how_columns_were_understood(folder: Path) -> None:
+    said = ran(folder, "summarize", "private.csv", "no.summary", *READ, *LABELLED, *COLUMNS, "--dry-run")
+    assert "Values and bins: size has 2 of them, from small to large; paid has 10 of them" in said
+
+
+def test_values_of_a_file_are_read_in_python_and_from_a_settings_file(folder: Path) -> None:
+    (folder / "spec.toml").write_text(f'[columns]\ncountry = "@{folder / "countries.txt"}"\n')
+    ran(folder, "summarize", "private.csv", "spec.summary", *READ, "--spec", "spec.toml", "--text-follows", "none")
+    made = dp.summarize(
+        folder / "private.csv", [each.text for each in sample_records(50)], text="body", encoder="glove",
+        columns={"country": f"@{folder / 'countries.txt'}"}, text_follows="none",
+    )  # fmt: skip
+    assert made.summary.spec.columns == read_summary(folder / "spec.summary").summary.spec.columns
+    assert made.summary.spec.columns == ("country: Chile|Peru|Kenya",)

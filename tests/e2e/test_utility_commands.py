@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 import dptext as dp
 from dptext.cli.answers import short
 from dptext.cli.app import app, config
+from dptext.errors import ConfigError
 from dptext.mechanisms.candidates.label_only import LabelOnly
 from dptext.runs.models import load_model, save_model
 from dptext.sampling.randomness import Randomness
@@ -350,5 +351,5 @@ def test_a_table_is_judged_by_the_columns_of_its_summary_or_by_named_ones() -> N
     screen = CliRunner().invoke(app, given[:-1])
     assert "| independent" in screen.stdout
     wrong = CliRunner().invoke(app, [*given, "--column", "price: 1..5 by 1"])
-    assert wrong.exit_code == 2
-    assert "'price' in out.jsonl" in wrong.output
+    assert isinstance(wrong.exception, ConfigError)
+    assert "'price' in out.jsonl" in str(wrong.exception)

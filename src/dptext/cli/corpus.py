@@ -113,7 +113,7 @@ def corpus(
         full += ["", *_table(rows, table), "", *_table(rows, each)]
     data: dict[str, Json] = {"note": NOT_PRIVATE, "seed": seed, "labels": [*labels]}
     data["rows"] = {row: {head: jsonable(value) for head, value in found.items()} for row, found in rows.items()}
-    real_texts = "--test" if held else "half of PRIVATE"
+    real_texts = "--test" if held else "half of PRIVATE, from which OUT may have been made"
     more = [*full, "", f"Real texts: {real_texts}; embeddings of {embedder.name}; seed {seed}; intervals at 95%."]
     printing.answer(said, screen, more, data, drawn=seed if drawn else None)
 
@@ -143,7 +143,8 @@ def _compared(
     """Add the numbers of columns to `rows`, and return sentences on them; none without columns."""
     if not schema:
         return []
-    own: list[DeclaredColumn] = [ListedColumn(label_field, False, tuple(labels))] if label_field and labels else []
+    labelled = label_field and labels and any(each.label for each in parts[RELEASED])
+    own: list[DeclaredColumn] = [ListedColumn(label_field or "", False, tuple(labels))] if labelled else []
     columns, name = [*own, *schema], label_field or ""
     held = cells_of(real, columns, label=name)
     for row, records in parts.items():

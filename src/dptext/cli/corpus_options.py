@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from codecs import BOM_UTF8
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -71,29 +70,17 @@ def listed(text: str, option: str) -> list[str]:
 
     A mark of UTF-8 at the beginning of the file, and empty lines at its end, are passed over.
     """
-    found = _lines_of(text[1:], option) if text.startswith("@") else [member.strip() for member in text.split(",")]
+    if text.startswith("@"):
+        from dptext.text.inputs import lines_of
+
+        found = lines_of(Path(text[1:]), f"{option} {text}")
+    else:
+        found = [member.strip() for member in text.split(",")]
     if not all(found):
         where = f" in line {found.index('') + 1} of {text[1:]}" if text.startswith("@") and found else ""
         raise ConfigError(
             f"Expected {option} to be names with commas between them, or @FILE, found an empty name{where}."
         )
-    return found
-
-
-def _lines_of(name: str, option: str) -> list[str]:
-    """Return the lines of a file without spaces around them. ConfigError: it has no line, or one is not in UTF-8."""
-    from dptext.text.inputs import read_whole
-
-    found = []
-    for number, line in enumerate(read_whole(Path(name)).removeprefix(BOM_UTF8).rstrip().splitlines(), 1):
-        try:
-            found.append(line.decode().strip())
-        except UnicodeDecodeError:
-            raise ConfigError(
-                f"Expected {option} @{name} to be in UTF-8, found other bytes in line {number}: save it as UTF-8."
-            ) from None
-    if not found:
-        raise ConfigError(f"Expected {option} @{name} to have a name in each line, found none.")
     return found
 
 

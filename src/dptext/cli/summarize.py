@@ -19,6 +19,7 @@ from dptext.cli.synthesize import PRIVATE
 from dptext.errors import ConfigError
 from dptext.runs.specs import read_toml, synthesis_from_settings
 from dptext.runs.summarizing import (
+    column_lines,
     columns_from,
     fitted_like,
     measured_settings,
@@ -186,6 +187,8 @@ def summarize(
         )
         return
     written = {} if spec is None else read_toml(spec)
+    if "columns" in written:
+        written["columns"] = [*column_lines(written["columns"])]
     wanted = synthesis_from_settings({**written, **changes, "kind": "summary"})
     require_measured(wanted, besides)
     release(source, target, wanted, reading, paying, ending, public=public, inputs=(spec, schema_from))

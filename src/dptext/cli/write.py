@@ -126,7 +126,9 @@ def write(
         Target(path, force, inputs, private=False).check()
     shares, public = _mix(mix), pool.records(text_field)
     read = summarizing.read_summary(summary)
-    text_columns(target, None, read.summary.spec.labels, fields)
+    writing.require_apart(read.summary, text_field, label_field)
+    keep_names = tuple(each.name for each in read.summary.spec.axes.columns)
+    text_columns(target, None, read.summary.spec.labels, replace(fields, keep=keep_names))
     options_given = {"size": size, "template": template, "allow_remote": allow_remote}
     settings: dict[str, Any] = merged(
         set_values(assignments, "writer"), {name: value for name, value in options_given.items() if value}

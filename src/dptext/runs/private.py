@@ -26,7 +26,7 @@ _UNREADABLE: Final = (
 _NO_COLUMN: Final = (
     "The header of the private corpus lacks a column that was named, or has it several times, or its first record "
     "lacks it, so nothing is released: `dptext check` shows its columns. Unless named with --text-field on the command "
-    "line, text= in Python, the column of the texts is 'text'."
+    "line, text= in Python, the column of the texts is 'text'. Columns of a table are named by --column."
 )
 
 

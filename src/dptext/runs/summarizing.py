@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from dptext.errors import ConfigError, DataError
 from dptext.language.reading import INSTALL
@@ -27,9 +27,9 @@ from dptext.synthesis.blocks import COLUMNS, COUNTS, LENGTHS, POINTS, TOPICS, WO
 from dptext.synthesis.lengths import USUAL_LENGTHS
 from dptext.synthesis.spec import Fitted
 from dptext.synthesis.summary import FittedSummary, Summary, SummarySpec
-from dptext.text.declarations import declared, schema_of
+from dptext.text.declarations import declared, schema_of, with_files
 from dptext.text.function_words import ENGLISH
-from dptext.text.inputs import telling
+from dptext.text.inputs import lines_of, telling
 from dptext.text.records import TEXT_FIELD, Fields
 from dptext.text.survey import survey
 from dptext.text.tables import Texts
@@ -92,6 +92,17 @@ def measured_settings(
             raise ConfigError(f"Expected a share of one of {', '.join(_SHARES)}, found {name!r}.")
         found[_SHARES[name]] = share
     return found
+
+
+def column_lines(given: Json) -> list[str]:
+    """Return declarations as a list, from one or from a table of names, with the values of files that are named by @.
+
+    ConfigError: a file cannot be read.
+    """
+    lines = [f"{name}: {what}" for name, what in given.items()] if isinstance(given, dict) else given or []
+    if not isinstance(lines, list | tuple):
+        raise ConfigError(f"Expected columns to be a list of declarations or a table, found {given!r:.80}.")
+    return [with_files(str(each), lambda path: lines_of(path, f"@{path}")) for each in lines]
 
 
 def columns_from(
@@ -184,12 +195,13 @@ def summarize(
     if like is not None:
         other = like.summary if isinstance(like, Synthesized) else read_summary(like)[0]
     settings: dict[str, Json] = {**measured_settings(also, without, shares, like=other), **set_}
+    set_columns = column_lines(settings.get("columns"))
+    if set_columns:
+        settings["columns"] = [*set_columns]
     if schema_from is not None:
-        own = settings.get("columns") or []
-        given = [f"{name}: {what}" for name, what in own.items()] if isinstance(own, dict) else cast("list[str]", own)
         require_other(private, schema_from)
-        found_columns = columns_from(schema_from, given, text=public_text or text, without=(label, author))
-        settings["columns"] = cast("list[Json]", found_columns)
+        own = columns_from(schema_from, set_columns, text=public_text or text, without=(label, author))
+        settings["columns"] = [*own]
     fitted = None if other is None else fitted_like(other, settings)
     wanted = synthesis_from_settings({**settings, "kind": "summary"}) if fitted is None else fitted.spec
     fields = Fields(text=text, label=label, author=author, measured=wanted.measured_fields)
@@ -214,6 +226,8 @@ def fitted_like(other: Summary, changes: Mapping[str, Json]) -> FittedSummary:
     After a sum, `about` is the mean of its parts, as one of them is measured anew.
     """
     spec = other.spec
+    if "columns" in changes and schema_of(column_lines(changes["columns"])) != spec.schema:
+        raise ConfigError(f"Expected columns as in the summary of --like: {_MAY_DIFFER}.")
     kept = ("marks", "topics", "points", "lengths", "tokens", "columns", "pairs", "text_follows")
     as_there = {name: getattr(spec, name) for name in kept}
     wanted = synthesis_from_settings({"labels": list(spec.labels), **as_there, **changes, "kind": "summary"})
@@ -233,10 +247,10 @@ def without_drafts(ready: Fitted) -> str:
     """Return a warning that words are measured without public drafts by a language model; empty if they are not."""
     if not isinstance(ready, FittedSummary) or not ready.spec.marks or ready.public.drafts:
         return ""
-    absent, chooses = ready.spec.drafts > 0, {POINTS, TOPICS} & {*ready.spec.blocks}
+    absent, chooses = ready.spec.drafts > 0, ready.spec.pool_writes
     why = "no language model is installed" if absent else "drafts=0"
     said = f"No public drafts are written ({why}). Of words that the pool lacks, only frequent ones count.\n"
-    said += "dptext summary show reads the summary" + ", and --writer pool writes from it" * bool(chooses)
+    said += "dptext summary show reads the summary" + ", and --writer pool writes from it" * chooses
     said += ". --writer builtin needs an installed language model, and those words alone steer it."
     known = ready.public.language == ENGLISH  # drafts of the model in another language are worth little
     return said + f"\nFor drafts, stop now, and run: {INSTALL}" * (absent and known)

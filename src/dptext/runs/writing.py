@@ -32,7 +32,7 @@ from dptext.synthesis.summary import Summary
 from dptext.text.columns import Columns
 from dptext.text.formats import Format, Scalar
 from dptext.text.reading import as_records
-from dptext.text.records import TEXT_FIELD, Fields, Release
+from dptext.text.records import LABEL_FIELD, TEXT_FIELD, Fields, Release
 from dptext.text.schema import IdColumn
 from dptext.text.tables import Texts
 from dptext.text.writers import encode_batch
@@ -74,8 +74,7 @@ def default_writer(summary: Summary) -> str:
 
     Beside columns any public text will do.
     """
-    pool = {POINTS, TOPICS} & {*summary.spec.blocks} or summary.spec.axes.columns
-    return "builtin" if summary.public.model else "pool" if pool else ""
+    return "builtin" if summary.public.model else "pool" if summary.spec.pool_writes else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +166,17 @@ def prepared(
     return Prepared(mixed, certificate, digest, inputs, name, how, instead, mix)
 
 
+def require_apart(summary: Summary, text: str, label: str | None) -> None:
+    """Raise ConfigError if the texts or the labels would be written under the name of a column of the table."""
+    named = {"text": text, **({"label": label or LABEL_FIELD} if summary.spec.labels else {})}
+    for option, name in named.items():
+        if any(column.name == name for column in summary.spec.schema):
+            raise ConfigError(
+                f"Expected {option}s to be written under a name that no column of the table has, found {name!r}: "
+                f"give --{option}-field NAME ({option}=NAME in Python)."
+            )
+
+
 def _writer_of(summary: Summary, given: str | None, set_: Mapping[str, Json]) -> tuple[str, str, str]:
     """Return the name of the writer, its place, and a sentence if it is not the one that other computers would take.
 
@@ -184,7 +194,7 @@ def _writer_of(summary: Summary, given: str | None, set_: Mapping[str, Json]) ->
     if is_there(model):
         return name, place, ""
     remedy = f"run: {INSTALL}" if model == SMOLLM2 else "give its place with --set model=PATH (model=PATH in Python)."
-    can = {POINTS, TOPICS} & {*summary.spec.blocks}
+    can = summary.spec.pool_writes
     if given is None and can and not set_:
         return "pool", "", f"The pool writes, as the language model {model} is not here. For new texts {remedy}"
     others = "take --writer pool (writer='pool' in Python), or " if can else ""
@@ -251,6 +261,7 @@ def write(
             by, writer=writer, size=size, mix=mix, public=public, public_text=public_text, text=text, rounded=rounded,
             drop_other=drop_other, **set_,
         )  # fmt: skip
+    require_apart(by.summary, text, label)
     how, more = by.how, dict[str, Any]()
     source = secure() if seed is None else seeded(seed)
     if isinstance(how, FromLanguage):

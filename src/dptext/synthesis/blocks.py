@@ -19,6 +19,7 @@ from typing import Final
 
 import numpy as np
 
+from dptext.errors import PrivacyError
 from dptext.synthesis.agreement import Known
 from dptext.synthesis.marginals import Marginal
 from dptext.synthesis.readings import Reading
@@ -111,6 +112,8 @@ class SumLayout:
         for own in marginals:
             blocks.append(SumBlock(own.name, start, 1, own.size, in_steps(math.sqrt(shares[own.name])), own))
             start += own.size
+        if len({each.name for each in blocks}) < len(blocks):
+            raise PrivacyError("Two blocks have one name, so that they would share what one pays for.")
         return cls(tuple(blocks), marks)
 
     @property

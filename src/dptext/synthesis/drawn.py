@@ -62,11 +62,11 @@ class DrawnRows:
         """The number of rows of each group, `(groups,)`."""
         return np.bincount(self.groups, minlength=len(self.values))
 
-    def scores(self, summary: Summary, texts: Sequence[str], points: Floats) -> Floats:
+    def scores(self, summary: Summary, texts: Sequence[str], points: Floats, *, prior: bool = True) -> Floats:
         """Return the log-probability of each group for texts `(n, groups)`, whose points are given.
 
         The mean of the points of a group is that of all texts and what each of its values adds by itself, and so are
-        the logarithms of the rates of words.
+        the logarithms of the rates of words. If `prior`, means of labels are pulled towards guesses made from names.
         """
         require_pool(summary)
         columns, values = _columns(summary), self.followed(summary)
@@ -75,7 +75,7 @@ class DrawnRows:
         for column in columns:
             means, variance = class_means(summary, column)
             shares = _shares(summary, column)
-            centre = summary.public.centre if column is None else None
+            centre = summary.public.centre if column is None and prior else None
             middle = shares @ means
             own = np.zeros_like(means) if centre is None else centre - shares @ centre
             apart.append(means - middle)

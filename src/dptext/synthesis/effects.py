@@ -34,11 +34,13 @@ class Effects:
         starts = np.cumsum([0, *sizes])
         there = np.zeros((len(values), int(starts[-1])))
         places = values + starts[:-1]
+        own = np.repeat(np.arange(len(sizes)), sizes)
         there[np.arange(len(values))[:, None], places] = 1.0
         both = there.T @ (there * numbers[:, None])
         alone = np.diag(both).copy()
         shares = alone / max(1, int(numbers.sum()))
         together = np.where(alone[:, None] > 0, both / np.maximum(alone, 1)[:, None], shares)
+        together[own[:, None] == own] = 0.0  # no row has two values of a column
         np.fill_diagonal(together, 1.0)
         return cls(together, tuple(starts[:-1].tolist()))
 
@@ -49,6 +51,10 @@ class Effects:
         `noise`, `(v, k)` or one number. An effect has mean 0 and this `variance` before, `(v, k)` or one number. The
         effects are their posterior means, if they add up in each row.
         """
+        if isinstance(noise, float) and isinstance(variance, float):  # the same for all k: solved once
+            spread = self.together @ self.together.T
+            spread[np.diag_indices(len(spread))] += noise / variance
+            return np.asarray(self.together.T @ np.linalg.solve(spread, apart))
         before, noisy = (np.broadcast_to(each, apart.shape).T for each in (variance, noise))
         moved = before[:, :, None] * self.together.T  # (k, v, v): the covariance of effects with what is apart
         spread = self.together @ moved

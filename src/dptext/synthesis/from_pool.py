@@ -49,6 +49,7 @@ class FromPool:
     Attributes:
         size: number of texts; 0 means 90% of the pool, or as many as it has in the noisy mix of labels. If that is less
             than a quarter of these 90%, all of them leave: a label that the pool lacks then gets the nearest texts.
+            Where texts follow columns, 0 means 90% of the pool, and texts leave again if more are wanted.
         prior: whether noisy class means are pulled towards guesses made from the names of the labels.
     """
 
@@ -96,7 +97,7 @@ class FromPool:
         """
         spec, pool = summary.spec, summary.public.pool
         rows = DrawnRows.of(summary, self.size or self._most(summary), source)
-        scores = rows.scores(summary, pool.texts, pool.points)
+        scores = rows.scores(summary, pool.texts, pool.points, prior=self.prior)
         if pool.topics is not None:
             numbers = summary.known[TOPICS]
             spread = numbers.deviation * math.sqrt(len(summary.shares))
@@ -112,13 +113,18 @@ class FromPool:
                 found[there[group[i]]].append(pool.texts[picked[i]])
         _, texts = rows.filled(found)
         given = tuple(spec.labels[c] if spec.labels else None for c in rows.labels.tolist())
+        report = summary.report
+        if spec.labels:
+            by_label, sizes, means = judged(summary, pool.texts, pool.points, prior=self.prior)
+            leaving = np.bincount(rows.labels, minlength=len(spec.labels))
+            often = max(1.0, len(rows) / len(pool.texts))
+            about = often * self._about(summary, by_label, sizes, means.shape[1])
+            report = replace(report, shortage=shortage(spec.labels, summary.shares, about, leaving, len(rows)))
         names = [*([LABEL] if spec.labels else []), *spec.text_follows]
         often = len(rows) / len(set(texts))
         said = f"Texts follow {', '.join(names)}."
         said += f" A text that leaves does so {often:.1f} times on average." * (often > 1)
-        return Synthetic(
-            tuple(texts), given, summary.report, (said, *_with(summary.report)), cells=rows.cells_of(range(len(rows)))
-        )
+        return Synthetic(tuple(texts), given, report, (said, *_with(report)), cells=rows.cells_of(range(len(rows))))
 
     def _most(self, summary: Summary) -> int:
         there = len(summary.public.pool.texts)
@@ -137,13 +143,18 @@ class FromPool:
             spread = cells.deviation * math.sqrt(len(spec.labels))
             best = best + pool.topics.weights(cells.numbers.sum(axis=0), spread)[:, None]
         rows, label = chosen(best, sizes, size)
-        blurred = summary.known[POINTS].deviation / found * math.sqrt(means.shape[1])
-        about = pool_mix(scores, found, blurred) * len(scores)
+        about = self._about(summary, scores, found, means.shape[1])
         leaving = np.bincount(label, minlength=len(spec.labels))
         report = replace(summary.report, shortage=shortage(spec.labels, sizes, about, leaving, most))
         order = shuffled(len(rows), source)
         texts, labels = (pool.texts[i] for i in rows[order]), (spec.labels[i] for i in label[order])
         return Synthetic(tuple(texts), tuple(labels), report, _with(report))
+
+    @staticmethod
+    def _about(summary: Summary, scores: Floats, sizes: Floats, dim: int) -> Floats:
+        """Return about how many texts of each label the pool has, `(labels,)`."""
+        blurred = summary.known[POINTS].deviation / sizes * math.sqrt(dim)
+        return np.asarray(pool_mix(scores, sizes, blurred) * len(scores))
 
     def _by_topic(self, summary: Summary, source: Randomness) -> Synthetic:
         """Return texts of each topic and label in proportion to their noisy number."""

@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 
 from dptext.errors import ConfigError
-from dptext.text.schema import DeclaredColumn, IdColumn, ListedColumn
+from dptext.text.schema import DeclaredColumn, IdColumn, ListedColumn, together
 from dptext.types import Integers
 
 #: The name of the labels among columns.
@@ -23,7 +23,6 @@ LABEL: Final = "label"
 AUTO: Final = "auto"
 #: No pairs are measured.
 NONE: Final = "none"
-_JOINED: Final = "+"
 _LARGEST: Final = 200_000  # cells of a pair that is named
 # The largest share of a pair's units that noise alone moves to other cells: a pair with more is not measured.
 _MOVED: Final = 0.15
@@ -85,7 +84,7 @@ class Axes:
     def marginal(self, *axes: int) -> Marginal:
         """Return the marginal of these axes."""
         return Marginal(
-            f"columns {_JOINED.join(self.names[axis] for axis in axes)}", axes, tuple(self.sizes[axis] for axis in axes)
+            f"columns {together(self.names[axis] for axis in axes)}", axes, tuple(self.sizes[axis] for axis in axes)
         )
 
     @property
@@ -99,7 +98,7 @@ class Axes:
         first = 0 if self.labels else 1
         both = itertools.combinations(range(first, len(self.names)), 2)
         found = sorted((self.marginal(*pair) for pair in both), key=lambda each: (each.size, each.axes))
-        return {_JOINED.join(self.names[axis] for axis in each.axes): each for each in found}
+        return {together(self.names[axis] for axis in each.axes): each for each in found}
 
     def usually_followed(self) -> tuple[str, ...]:
         """Return the names of the columns that texts follow unless some are named."""
@@ -130,7 +129,7 @@ class Axes:
         ConfigError: a name is unknown, or a pair has too many cells.
         """
         usual = self.pairs
-        known = {_JOINED.join(self.names[axis] for axis in each.axes[::-1]): each for each in usual.values()} | usual
+        known = {together(self.names[axis] for axis in each.axes[::-1]): each for each in usual.values()} | usual
         for name in pairs:
             if name not in known:
                 raise ConfigError(

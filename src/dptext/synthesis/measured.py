@@ -208,6 +208,11 @@ class MeasuredSpec(CorpusSpec, ABC):
         return Axes.of(self.labels, self.schema)
 
     @property
+    def pool_writes(self) -> bool:
+        """Whether texts of the pool can be chosen by what is measured: beside columns any text will do."""
+        return bool({POINTS, TOPICS, COLUMNS} & {*self._main})
+
+    @property
     def measured_fields(self) -> tuple[str, ...]:
         """The names of the declared columns, but for ids."""
         return self.axes.names[1:]
@@ -220,7 +225,12 @@ class MeasuredSpec(CorpusSpec, ABC):
             name if kind_of(name) == POINTS else f"{name} ±{noise[name]:,.0f}" for name in self.blocks if name != UNLIKE
         )
         unit = "documents" if self.unit == "document" else "the weight of authors"
-        return f"Measured, each number of {unit} with this standard deviation of its noise: {', '.join(said)}."
+        plan = f"Measured, each number of {unit} with this standard deviation of its noise: {', '.join(said)}."
+        columns = (
+            f"{each.name} has {len(each.shown):,} of them, from {each.shown[0]} to {each.shown[-1]}"
+            for each in self.axes.columns
+        )
+        return "\n".join([plan, *([f"Values and bins: {'; '.join(columns)}."] if self.axes.columns else [])])
 
     @property
     def marginals(self) -> tuple[Marginal, ...]:

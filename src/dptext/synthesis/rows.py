@@ -79,11 +79,14 @@ class RowModel:
 
         A column of which nothing else is known keeps its cells.
         """
-        kept = [np.ones(len(self.shares[0]), bool)]
+        kept = [np.ones(len(self.shares[0]))]
         for column, own in zip(self.axes.columns, self.shares[1:], strict=True):
-            there = np.ones(len(column), bool)
+            there = np.ones(len(column))
             there[column.unlisted] = column.null and column.unlisted == len(column) - 1
-            kept.append(there if own[there].sum() > 0 else np.ones(len(column), bool))
+            kept.append(there if own @ there > 0 else np.ones(len(column)))
+        for edge in reversed(self.edges):  # children first: a cell is as likely as its children's listed values make it
+            if edge.parent:  # labels are given
+                kept[edge.parent] = kept[edge.parent] * (edge.shares @ kept[edge.child])
         shares = tuple(_normal(own * there) for own, there in zip(self.shares, kept, strict=True))
         edges = tuple(
             replace(edge, shares=_rows(edge.shares * kept[edge.child], shares[edge.child])) for edge in self.edges
@@ -196,10 +199,16 @@ def _drawn(groups: Integers, chances: Floats, source: Randomness) -> Integers:
 
 
 def _apportioned(groups: Integers, chances: Floats, source: Randomness) -> Integers:
-    """Return a cell for each row: each group has its cells in proportion to its chances `(groups, cells)`."""
-    found = np.zeros(len(groups), np.int64)
+    """Return a cell for each row: each group has its cells in proportion to its chances `(groups, cells)`.
+
+    What a cell lacks in one group, because rows are whole, it gets in the next ones, so that all groups together have
+    their cells in proportion, too.
+    """
+    found, left = np.zeros(len(groups), np.int64), np.zeros(chances.shape[1])
     for group in np.unique(groups).tolist():
         rows = np.flatnonzero(groups == group)
-        cells = np.repeat(np.arange(chances.shape[1]), apportioned(chances[group], len(rows)))
-        found[rows] = cells[shuffled(len(rows), source)]
+        wanted = left + len(rows) * chances[group] / chances[group].sum()
+        numbers = apportioned(np.maximum(wanted, 0.0), len(rows))
+        left = wanted - numbers
+        found[rows] = np.repeat(np.arange(len(numbers)), numbers)[shuffled(len(rows), source)]
     return found

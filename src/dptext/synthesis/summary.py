@@ -22,7 +22,7 @@ from dptext.mechanism import OnProgress, settings
 from dptext.sampling.randomness import Randomness, seeded
 from dptext.synthesis.agreement import Known, least_squares
 from dptext.synthesis.blocks import COUNTS, LENGTHS, POINTS, TOPICS, UNLIKE, WORDS
-from dptext.synthesis.column_numbers import column_numbers
+from dptext.synthesis.column_numbers import column_numbers, mean_of
 from dptext.synthesis.drafting import PublicDrafts, public_drafts
 from dptext.synthesis.labelling import class_sizes, prior_means
 from dptext.synthesis.lengths import LengthNumbers, length_shares
@@ -59,7 +59,8 @@ class SummarySpec(MeasuredSpec):
     Guarantee:
         Every unit adds one vector of length at most 1. A document adds its count, its point in the row of its label,
         one number for each of its `marks`, one for its nearest topic, one for its length, one if it is unlike the pool,
-        and one in each marginal of its columns. All documents of an author are added up and scaled by one factor. The
+        and one in each marginal of its columns. Its point and marks count again in the cell of each column that texts
+        follow. All documents of an author are added up and scaled by one factor. The
         sum has discrete Gaussian noise. Everything else reads the noisy sum and public text alone.
     """
 
@@ -273,7 +274,13 @@ class Summary:
     def counts(self) -> Known:
         """Noisy numbers of units by label, `(labels or 1,)`."""
         known = self.known[COUNTS]
-        return Known(known.numbers[:, 0], known.deviation)
+        if self.spec.labels or not self.spec.axes.columns:
+            return Known(known.numbers[:, 0], known.deviation)
+        # The number of all units is known by each marginal, too.
+        wholes = [known, *(self.known[each.name] for each in self.spec.marginals)]
+        deviations = [each.deviation * math.sqrt(each.numbers.size) for each in wholes]
+        whole = mean_of([np.array([each.numbers.sum()]) for each in wholes], deviations)
+        return Known(whole, 1 / math.sqrt(sum(1 / deviation**2 for deviation in deviations)))
 
     @property
     def sizes(self) -> Floats:

@@ -30,6 +30,9 @@ _NUMBER: Final = r"[+-]?\d{1,15}(?:\.\d{1,9})?"
 _RANGE: Final = re.compile(rf"({_NUMBER})\s*\.\.\s*({_NUMBER})(?:\s+by\s+({_NUMBER}))?", re.ASCII)
 _DAY: Final = r"\d{4}-\d\d(?:-\d\d)?"
 _DATES: Final = re.compile(rf"({_DAY})\s*\.\.\s*({_DAY})(?:\s+by\s+(\w+))?", re.ASCII)
+_MOST_STEPS: Final = 1 << 53  # whole numbers that a fraction holds exactly
+#: What looks like a range, or like a list that is parted otherwise.
+_DOUBTFUL: Final = re.compile(r"\.\.|,|;|/|^@|^id\b|^\d+\s*-\s*\d+$|\bby\b", re.ASCII | re.IGNORECASE)
 _IDS: Final = re.compile(r"id(?:\s+by\s+(\d{1,9}))?", re.ASCII)
 _FORMS: Final = (
     "low|normal|high for listed values, @values.txt for those in a file, 0..5000 by 20 for numbers, "
@@ -58,16 +61,22 @@ def declared(text: str) -> DeclaredColumn:
         return _numeric(name, null, *parts.groups())
     if parts := _DATES.fullmatch(what):
         return _dated(name, null, *parts.groups())
-    return listed(name, _parts(what), null=null)
+    values = _parts(what)
+    if len(values) == 1 and _DOUBTFUL.search(what):
+        raise ConfigError(
+            f"Expected the column {name!r} to be declared as {_FORMS}, found {what!r:.80}. If that is its only value, "
+            f"name the text for all others, too: 'NAME: VALUE|*{OTHER}'."
+        )
+    return _listed(name, values, null=null)
 
 
-def listed(name: str, values: Sequence[str], *, null: bool = False) -> ListedColumn:
-    """Return a column of these values. One that begins with * is the text that *other* is written as.
+def _listed(name: str, values: Sequence[tuple[bool, str]], *, null: bool) -> ListedColumn:
+    """Return a column of values, of which at most one is starred: the text that *other* is written as.
 
     ConfigError: there are too few or too many values, or two are alike.
     """
-    rests = [each[1:] for each in values if each.startswith("*")]
-    known = tuple(each[1:] if each.startswith("\\*") else each for each in values if not each.startswith("*"))
+    rests = [each for starred, each in values if starred]
+    known = tuple(each for starred, each in values if not starred)
     if len(rests) > 1 or not known:
         raise ConfigError(f"Expected the column {name!r} to list values, and at most one text for all others.")
     rest = rests[0] if rests else OTHER
@@ -103,8 +112,10 @@ def with_files(declaration: str, read: Callable[[Path], Sequence[str]]) -> str:
     head, colon, what = declaration.partition(":")
     if not what.strip().startswith("@"):
         return declaration
-    values = [line.strip() for line in read(Path(what.strip()[1:]))]
-    return f"{head}{colon} {'|'.join(escaped(value) for value in values if value)}"
+    values = [escaped(line.strip()) for line in read(Path(what.strip()[1:])) if line.strip()]
+    if len(values) == 1:  # so that it is read as a list, whatever its only value looks like
+        values.append(f"*{OTHER}")
+    return f"{head}{colon} {'|'.join(values)}"
 
 
 def _numeric(name: str, null: bool, low: str, high: str, by: str | None) -> NumberColumn:
@@ -113,6 +124,8 @@ def _numeric(name: str, null: bool, low: str, high: str, by: str | None) -> Numb
     first, last, *width = (int(each.scaleb(decimals)) for each in numbers)
     if first >= last:
         raise ConfigError(f"Expected the numbers of {name!r} to grow, found {low}..{high}.")
+    if max(abs(first), abs(last)) > _MOST_STEPS:
+        raise ConfigError(f"Expected the ends of {name!r} to have fewer digits, found {low}..{high}.")
     each = width[0] if width else max(1, -(-(last - first + 1) // _USUAL_BINS))
     if each < 1:
         raise ConfigError(f"Expected the bins of {name!r} to be wider than 0, found {by}.")
@@ -144,6 +157,7 @@ def _require_few(name: str, cells: int) -> None:
         raise ConfigError(f"Expected {name!r} to have at most {MOST_CELLS:,} values or bins, found {cells:,}.")
 
 
-def _parts(text: str) -> list[str]:
-    """Return the parts between bars; a bar after a backslash is part of a value."""
-    return [re.sub(r"\\([|\\])", r"\1", part).strip() for part in re.split(r"(?<!\\)\|", text)]
+def _parts(text: str) -> list[tuple[bool, str]]:
+    r"""Return the parts between bars, and whether each begins with a star; \\, \| and \* are text."""
+    parts = [part.strip() for part in re.findall(r"(?:^|\|)((?:\\[\\|*]|[^|])*)", text)]
+    return [(part.startswith("*"), re.sub(r"\\([\\|*])", r"\1", part.removeprefix("*"))) for part in parts]

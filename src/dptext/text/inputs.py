@@ -67,6 +67,24 @@ def read_whole(path: Path, *, limit: int = _MAX_WHOLE) -> bytes:
     return data
 
 
+def lines_of(path: Path, named: str) -> list[str]:
+    """Return the lines of a file in UTF-8 without spaces around them. A mark at its beginning is passed over.
+
+    `named` is what errors call the file. ConfigError: it has no line, or one is not in UTF-8.
+    """
+    found = []
+    for number, line in enumerate(read_whole(path).removeprefix(codecs.BOM_UTF8).rstrip().splitlines(), 1):
+        try:
+            found.append(line.decode().strip())
+        except UnicodeDecodeError:
+            raise ConfigError(
+                f"Expected {named} to be in UTF-8, found other bytes in line {number}: save it as UTF-8."
+            ) from None
+    if not found:
+        raise ConfigError(f"Expected {named} to have a name in each line, found none.")
+    return found
+
+
 def parse_json(text: str | bytes) -> Any:
     """Return the value of a JSON document. ValueError, which may quote the text: no JSON, or nested too deep."""
     with contextlib.suppress(RecursionError):

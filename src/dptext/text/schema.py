@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from decimal import Decimal, InvalidOperation
@@ -132,7 +132,8 @@ class ListedColumn(DeclaredColumn):
     @property
     def extra(self) -> tuple[str, ...]:
         """The text of values that are not listed, and null if the column may be null."""
-        return (self.rest, "null") if self.null else (self.rest,)
+        null = "null" if "null" not in (*self.listed, self.rest) else "no value"
+        return (self.rest, null) if self.null else (self.rest,)
 
     def values(self, cells: Integers, source: Randomness) -> list[Scalar]:
         """Return the values of cells; what is not listed is `rest`."""
@@ -142,7 +143,8 @@ class ListedColumn(DeclaredColumn):
     @property
     def declaration(self) -> str:
         """The declaration."""
-        rest = () if self.rest == OTHER else (f"*{escaped(self.rest)}",)
+        named = self.rest != OTHER or len(self.listed) == 1  # one value could look like a range or ids
+        rest = (f"*{escaped(self.rest)}",) if named else ()
         return f"{_head(self)}{'|'.join([*map(escaped, self.listed), *rest])}"
 
     def _places(self, texts: Sequence[str]) -> list[int | None]:
@@ -315,6 +317,11 @@ def _within(low: int, high: int, by: int, cells: Integers, source: Randomness) -
 
 def _head(column: DeclaredColumn) -> str:
     return f"{column.name}{'?' * column.null}: "
+
+
+def together(names: Iterable[str]) -> str:
+    r"""Return the name of columns together, such as "priority+amount"; a + within a name is written as \+."""
+    return "+".join(name.replace("\\", "\\\\").replace("+", "\\+") for name in names)
 
 
 def escaped(value: str) -> str:

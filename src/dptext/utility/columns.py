@@ -17,7 +17,7 @@ from dptext.errors import ConfigError
 from dptext.estimates import Estimate
 from dptext.text.formats import cell_text
 from dptext.text.records import Record
-from dptext.text.schema import DeclaredColumn, IdColumn, ListedColumn
+from dptext.text.schema import DeclaredColumn, IdColumn, ListedColumn, together
 from dptext.types import Integers
 from dptext.utility.classification import evaluate, train_tfidf
 
@@ -84,7 +84,7 @@ def columns_kept(
     names, sizes = [column.name for column in columns], [len(column) for column in columns]
     found = [
         {
-            "+".join(names[i] for i in axes): _apart(cells[:, axes], real[:, axes], [sizes[i] for i in axes])
+            together(names[i] for i in axes): _apart(cells[:, axes], real[:, axes], [sizes[i] for i in axes])
             for axes in itertools.combinations(range(len(columns)), k)
         }
         for k in (1, 2)

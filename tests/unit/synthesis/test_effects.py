@@ -90,3 +90,12 @@ def test_a_value_without_rows_adds_what_its_own_mean_says() -> None:
     assert np.isfinite(found.alone(np.ones((sum(SIZES), 2)), np.full((sum(SIZES), 2), 0.5))).all()
     np.testing.assert_allclose(np.diag(found.together), 1.0)
     assert found.together[-1, :3].sum() == pytest.approx(1)
+    assert found.together[-1, -4:].tolist() == [0, 0, 0, 1]  # no row has two values of a column
+
+
+def test_one_noise_for_all_is_solved_at_once_with_the_same_result() -> None:
+    of_groups, numbers = added(4)
+    _, apart = means(of_groups, numbers)
+    found = Effects.of(VALUES, numbers, SIZES)
+    each = found.alone(apart, np.full_like(apart, LITTLE_NOISE), np.ones_like(apart))
+    np.testing.assert_allclose(found.alone(apart, LITTLE_NOISE), each, atol=1e-12)

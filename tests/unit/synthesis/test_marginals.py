@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dptext.errors import ConfigError
+from dptext.errors import ConfigError, PrivacyError
 from dptext.privacy.guarantee import Relation
 from dptext.synthesis.blocks import COUNTS, SumLayout
 from dptext.synthesis.marginals import Axes, marginal_shares
@@ -153,3 +153,18 @@ def test_a_record_adds_one_to_its_cell_of_each_marginal(relation: Relation) -> N
         np.testing.assert_allclose(known[f"columns {name}"].numbers[0], counted, atol=1e-9)
     squares = (np.trunc(layout.vectors(read, None)[1] * STEPS).astype(int) ** 2).sum(axis=1)
     assert STEPS**2 * 0.999 < squares.min() <= squares.max() <= STEPS**2
+
+
+def test_names_that_hold_a_plus_are_told_from_pairs() -> None:
+    """Blocks of one name would share what one pays for."""
+    spec = SummarySpec(columns=("a: x|y", "b: x|y", "a+b: x|y"), pairs=("a+b",), text_follows=("none",))
+    assert spec.blocks[-4:] == ("columns a", "columns b", r"columns a\+b", "columns a+b")
+    assert sum(spec.block_shares.values()) == pytest.approx(1)
+    parts = [block.part**2 for block in spec.layout(dim=1, width=1).blocks]
+    assert sum(parts) <= 1
+    both = SummarySpec(columns=("a: x|y", "b+c: x|y", "a+b: x|y", "c: x|y"), pairs=(r"a+b\+c", r"a\+b+c"))
+    assert len(set(both.blocks)) == len(both.blocks)
+    twice = [AXES.marginal(1)] * 2
+    with pytest.raises(PrivacyError, match="one name"):
+        SumLayout.of({}, dict.fromkeys([twice[0].name], 1.0), Noise(1.0, Relation.REPLACE_ONE), rows=1, marks=0,
+                     marginals=twice)  # fmt: skip

@@ -13,7 +13,7 @@ from dptext.sampling.randomness import seeded
 from dptext.synthesis.agreement import Known
 from dptext.synthesis.column_numbers import column_numbers, on_simplex, one_way
 from dptext.synthesis.marginals import Axes, marginal_shares
-from dptext.synthesis.rows import RowModel
+from dptext.synthesis.rows import Edge, RowModel
 from dptext.text.declarations import schema_of
 
 N = 20_000
@@ -149,3 +149,23 @@ def test_the_nearest_shares_are_nearer_than_others(seed: int) -> None:
     assert found.min() >= 0
     for other in rng.dirichlet(np.ones(7), 300):
         assert np.square(found - given).sum() <= np.square(other - given).sum() + 1e-12
+
+
+@pytest.mark.parametrize("n", [40, 80, 200, 1_000])
+def test_rounded_rows_have_the_shares_of_a_column_that_follows_one_with_many_cells(n: int) -> None:
+    """One or two rows of each parent's cell: what one cell lacks, the next ones get."""
+    axes = Axes.of((), schema_of(["day: 1..40 by 1", "flag: yes|no"]))
+    days, flags = np.full(41, 1 / 40), np.array([0.1, 0.9, 0.0])
+    days[-1] = 0.0
+    model = RowModel(axes, (np.ones(1), days, flags), (Edge(1, 2, np.tile(flags, (41, 1))),), rounded=True)
+    found = model.rows(np.zeros(n, np.int64), seeded(1))
+    assert abs((found[:, 1] == 0).sum() - n / 10) <= 1
+    assert np.ptp(np.bincount(found[:, 0], minlength=40)[:40]) <= 1
+
+
+def test_without_other_a_parent_is_as_likely_as_its_children_s_listed_values_make_it() -> None:
+    axes = Axes.of((), schema_of(["x: a|b", "y: c|d"]))
+    of_y = np.array([[0.5, 0.5, 0.0], [0.1, 0.1, 0.8], [1 / 3, 1 / 3, 1 / 3]])
+    model = RowModel(axes, (np.ones(1), np.array([0.5, 0.5, 0.0]), np.array([0.3, 0.3, 0.4])), (Edge(1, 2, of_y),))
+    shares = model.without_other().shares[1]
+    np.testing.assert_allclose(shares, [1 / 1.2, 0.2 / 1.2, 0.0])

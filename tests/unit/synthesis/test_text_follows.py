@@ -212,3 +212,29 @@ def test_the_shift_of_a_group_is_that_of_its_label_and_what_its_cells_have_beyon
 def test_what_texts_cannot_follow_is_refused_before_anything_is_read(changed: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=r"texts (that )?follow"):
         measured(**{name: tuple(v) if isinstance(v, list) else v for name, v in changed.items()})
+
+
+def test_a_label_that_the_pool_lacks_is_said_and_guesses_from_names_can_be_left_out() -> None:
+    made = measured(label=True)
+    written = dp.write(made, size=240, seed=1, mix={"doctors": 1.0})
+    assert {each.label for each in written.releases} == {"doctors"}
+    assert any("doctors" in each and "pool" in each for each in written.sentences)
+    found, texts = made.summary, [text for _, _, text in POOL]
+    points = found.public.pool.space.points(texts)
+    one, other = (DrawnRows.of(found, 90, seeded(1)).scores(found, texts, points, prior=each) for each in (True, False))
+    assert np.abs(one - other).max() > 1e-6
+
+
+def test_a_table_without_labels_is_written_by_the_pool_where_no_model_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = measured(also=("words",), drafts=0)
+    assert found.summary.spec.pool_writes
+    with pytest.warns(UserWarning, match="--writer pool writes from it"):
+        measured(also=("words",), drafts=0, seed=2)
+
+
+def test_the_number_of_all_units_is_known_from_all_that_is_measured() -> None:
+    """Columns alone have a small share for counts: their sums tell the number, too."""
+    found = measured().summary
+    alone, whole = found.known["counts"].deviation, found.counts.deviation
+    assert whole < alone / 2
+    assert abs(found.counts.numbers[0] - 3_000) < 5 * whole

@@ -164,6 +164,15 @@ def test_fresh_ids_follow_no_value_and_have_no_order() -> None:
         ("p:", "look like 'NAME: WHAT'"),
         ("p?: id", "not to be null"),
         ("p: id by 0", "in at least one row"),
+        ("p: low,high", "to be declared as"),
+        ("p: 0..500, by 25", "to be declared as"),
+        ("p: 0..500 step 25", "to be declared as"),
+        ("p: 0-500", "to be declared as"),
+        ("p: 2026-1..2026-12 by month", "to be declared as"),
+        ("p: 2024..2026 by year", "to be declared as|by"),
+        ("p: ID", "to be declared as"),
+        ("p: @values.txt", "to be declared as"),
+        ("p: 0.000000000..99999999999.000000000 by 10000000000", "to have fewer digits"),
         ("p: a|a", "to differ, found 'a'"),
         ("p: 1|1.0", "found '1' twice or in two spellings"),
         ("p: true|True", "in two spellings"),
@@ -189,6 +198,20 @@ def test_fresh_ids_follow_no_value_and_have_no_order() -> None:
 def test_what_is_no_declaration_is_refused_by_name(text: str, said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         declared(text)
+
+
+@pytest.mark.parametrize(
+    "lines", [["a\\", "b"], ["\\*x", "y"], ["*z", "q"], ["a|b"], ["id"], ["0..5"], ["2024-01..2024-05"]]
+)
+def test_values_of_a_file_are_what_they_are_and_are_read_again(lines: list[str]) -> None:
+    column = declared(with_files("x: @values.txt", lambda _: lines))
+    assert isinstance(column, ListedColumn)
+    assert column.listed == tuple(lines)
+    assert declared(column.declaration) == column
+
+
+def test_a_listed_null_has_another_name_than_the_cell_of_null() -> None:
+    assert declared("x?: null|a").names == ("null", "a", "other", "no value")
 
 
 def test_a_schema_has_each_name_once_and_values_from_files() -> None:
