@@ -12,6 +12,7 @@ import dptext as dp
 from dptext.errors import ConfigError
 from dptext.privacy.events import ZcdpEvent
 from dptext.sampling.randomness import seeded
+from dptext.synthesis.adding import summed
 from dptext.synthesis.agreement import Known
 from dptext.synthesis.blocks import COUNTS
 from dptext.synthesis.summary import FittedSummary, Summary
@@ -92,12 +93,12 @@ def test_the_sum_of_two_summaries_tells_less_of_one_person() -> None:
     """The noise of the other party stays in the sum: the deviation of a number is that of both together."""
     fitted = fitted_summary("document", "add_or_remove_one")
     one, two = (measured(fitted, list(PRIVATE), Draws(seeded(seed))) for seed in (1, 2))
-    both = one.plus(two, disjoint=True)
+    both = summed(one, two, disjoint=True)
     for name, known in both.known.items():
         assert known.deviation == pytest.approx(math.sqrt(2) * one.known[name].deviation)
         assert np.allclose(known.numbers, one.known[name].numbers + two.known[name].numbers)
     assert both.spec.events(both.spec.units[0]) == one.spec.events(one.spec.units[0])
-    assert len(one.plus(two, disjoint=False).spec.events(one.spec.units[0])) == 2
+    assert len(summed(one, two, disjoint=False).spec.events(one.spec.units[0])) == 2
 
 
 def moved_most(fitted: FittedSummary) -> tuple[list[dp.Record], list[dp.Record]]:
@@ -138,7 +139,7 @@ class Parties:
     def added(self, there: tuple[bool, bool], *, disjoint: bool) -> Summary:
         """Many sums of two releases; `there` says of which corpora the canary is a part."""
         first, second = (self.released(i, inside) for i, inside in enumerate(there))
-        return first.plus(second, disjoint=disjoint)
+        return summed(first, second, disjoint=disjoint)
 
     def told(self, there: tuple[bool, bool], *, disjoint: bool) -> tuple[float, float, float]:
         """mu by which the canary is told from what is added, its standard error, and the mu that is stated."""
@@ -196,8 +197,8 @@ def test_a_release_that_is_added_twice_has_more_noise_than_is_stated(parties: An
         known = whole.known[COUNTS]
         return float(known.numbers.std(axis=0).mean() / known.deviation)
 
-    assert ratio(one.plus(two, disjoint=True)) == pytest.approx(1, abs=0.03)
+    assert ratio(summed(one, two, disjoint=True)) == pytest.approx(1, abs=0.03)
     with pytest.raises(ConfigError, match="one release in both"):
-        one.plus(one, disjoint=True)
+        summed(one, one, disjoint=True)
     renamed = replace(one, releases=("another",))
-    assert ratio(one.plus(renamed, disjoint=True)) == pytest.approx(math.sqrt(2), abs=0.03)
+    assert ratio(summed(one, renamed, disjoint=True)) == pytest.approx(math.sqrt(2), abs=0.03)

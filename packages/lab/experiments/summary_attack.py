@@ -60,6 +60,7 @@ from dptext.privacy.events import Event, ZcdpEvent
 from dptext.privacy.guarantee import Unit
 from dptext.sampling.randomness import seeded
 from dptext.synthesis import agreement
+from dptext.synthesis.adding import summed
 from dptext.synthesis.blocks import SumBlock, SumLayout
 from dptext.synthesis.from_pool import FromPool
 from dptext.synthesis.lexicon import Lexicon
@@ -143,7 +144,7 @@ def attack(
             party.releases(cells, 4 * seed + 2 * i + canary, there=canary and inside, **how)
             for i, (party, inside) in enumerate(zip(parties, there, strict=True))
         ]
-        return found[0] if len(found) == 1 else found[0].plus(found[1], disjoint=not all(there))
+        return found[0] if len(found) == 1 else summed(found[0], found[1], disjoint=not all(there))
 
     outside, inside = (released(canary=canary, runs=RUNS, noise=noise) for canary in (False, True))
     moved = released(canary=True, runs=1, noise=replace(spec.noise(), rho=math.inf)).known

@@ -21,7 +21,8 @@ from dptext.privacy.guarantee import Guarantee, Relation, Unit
 from dptext.runs.known_languages import of_private_texts
 from dptext.text.formats import PACKED, Format
 from dptext.text.reading import MAX_CHARACTERS
-from dptext.text.survey import LONG, Column, Survey, survey
+from dptext.text.survey import Survey, survey
+from dptext.text.surveyed import LONG, Column
 from dptext.types import Json
 
 NOT_PROTECTED: Final = "These numbers are computed from private text and are not protected: do not share them."

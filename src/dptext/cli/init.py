@@ -30,7 +30,8 @@ from dptext.text.formats import Format, file_format
 from dptext.text.lines import listed
 from dptext.text.plain_text import Portion
 from dptext.text.records import TEXT_FIELD, Record
-from dptext.text.survey import Column, Survey, survey
+from dptext.text.survey import Survey, survey
+from dptext.text.surveyed import Column
 from dptext.types import Json
 
 _WORDS = "word_metric"  # the mechanism that needs no public text

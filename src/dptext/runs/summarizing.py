@@ -23,6 +23,7 @@ from dptext.runs.synthesized import Synthesized
 from dptext.runs.synthesizing import read_pool, run
 from dptext.runs.verification import verify
 from dptext.sampling.randomness import Randomness, secure, seeded
+from dptext.synthesis.adding import summed
 from dptext.synthesis.blocks import COLUMNS, COUNTS, LENGTHS, POINTS, TOPICS, WORDS
 from dptext.synthesis.lengths import USUAL_LENGTHS
 from dptext.synthesis.spec import Fitted
@@ -312,7 +313,7 @@ def add(first: str | PathLike[str], *others: str | PathLike[str], disjoint: bool
         more, other, digest = read_summary(each)
         certificates.append(other)
         digests.append(digest)
-        whole = whole.plus(more, disjoint=disjoint)
+        whole = summed(whole, more, disjoint=disjoint)
     if len(records := {each.record for each in certificates}) > 1:
         found = " and ".join(sorted(each or "row" for each in records))
         raise ConfigError(f"Expected summaries of the same records, found {found}: their units are not the same.")

@@ -15,36 +15,31 @@ from typing import ClassVar, Final, Literal, Protocol, Self, runtime_checkable
 
 import numpy as np
 
-from dptext.embeddings.distilled import common_words
-from dptext.errors import ConfigError, DataError, MissingExtraError
+from dptext.errors import ConfigError, DataError
 from dptext.frozen import Frozen
 from dptext.mechanism import OnProgress, settings
 from dptext.sampling.randomness import Randomness, seeded
 from dptext.synthesis.agreement import Known, least_squares
-from dptext.synthesis.blocks import COUNTS, LENGTHS, POINTS, TOPICS, UNLIKE, WORDS
+from dptext.synthesis.blocks import COUNTS, LENGTHS, TOPICS, UNLIKE, WORDS
 from dptext.synthesis.column_numbers import column_numbers, mean_of
-from dptext.synthesis.drafting import PublicDrafts, public_drafts
-from dptext.synthesis.labelling import class_sizes, prior_means
+from dptext.synthesis.fitting import fit_public
+from dptext.synthesis.labelling import class_sizes
 from dptext.synthesis.lengths import LengthNumbers, length_shares
-from dptext.synthesis.lexicon import fit_lexicon, mark_rates, rate_texts, untelling_words
+from dptext.synthesis.lexicon import rate_texts, untelling_words
 from dptext.synthesis.marginals import AUTO, Marginal
 from dptext.synthesis.measured import MeasuredSpec
 from dptext.synthesis.measuring import OnePass
-from dptext.synthesis.pool import PublicPool, fit_pool, pool_texts
+from dptext.synthesis.pool import PublicPool
 from dptext.synthesis.public import Public
 from dptext.synthesis.readings import Corpus
 from dptext.synthesis.report import CorpusFit, LabelWords, Topics
 from dptext.synthesis.rows import RowModel
-from dptext.synthesis.space import UNLIKE_SHARE, says_something
+from dptext.synthesis.space import UNLIKE_SHARE
 from dptext.synthesis.spec import Fitted, Progress, Synthetic
 from dptext.synthesis.sums import Draws
-from dptext.text.function_words import ENGLISH
-from dptext.text.languages import main_language
-from dptext.text.reading import as_records
 from dptext.text.records import Record
 from dptext.types import Floats, Json
 
-_TEXTS_A_DIRECTION: Final = 8  # at least, of the pool: its covariance is estimated
 _FORMAT: Final = 1
 
 
@@ -60,8 +55,8 @@ class SummarySpec(MeasuredSpec):
         Every unit adds one vector of length at most 1. A document adds its count, its point in the row of its label,
         one number for each of its `marks`, one for its nearest topic, one for its length, one if it is unlike the pool,
         and one in each marginal of its columns. Its point and marks count again in the cell of each column that texts
-        follow. All documents of an author are added up and scaled by one factor. The
-        sum has discrete Gaussian noise. Everything else reads the noisy sum and public text alone.
+        follow. All documents of an author are added up and scaled by one factor. The sum has discrete Gaussian noise.
+        Everything else reads the noisy sum and public text alone.
     """
 
     writes: ClassVar[bool] = False
@@ -80,48 +75,7 @@ class SummarySpec(MeasuredSpec):
         """
         if self.added:
             raise ConfigError("Expected added to be empty: dptext summary add adds summaries.")
-        records = [record for record in as_records(public) if says_something(record.text)]
-        texts = pool_texts(records)
-        examples, drafts, digest = PublicDrafts() if not self.marks else public_drafts(
-            records, names=self.shown, labels=self.labels, bins=self.bins, model=self.model, examples=self.examples,
-            drafts=self.drafts, tokens=self.tokens, seed=seed or 0, on_progress=on_progress,
-        )  # fmt: skip
-        own = [text for each in drafts for text in each]
-        main = main_language(texts) if self.marks or self.topics else None
-        language = ENGLISH if main is None else main.code
-        pool, features = PublicPool(texts, None, np.zeros((len(texts), 0)), None), None
-        if self.reads_points:
-            scale = self.noise().scale / self.layout(dim=1, width=1).blocks[0].part
-            dim = min(self.directions(scale), max(4, len(texts) // _TEXTS_A_DIRECTION))
-            pool, features = fit_pool(
-                texts, self, dim=dim, drafts=own, seed=seed, language=language, on_progress=on_progress
-            )
-        centre = None
-        if features is not None and pool.space is not None and POINTS in self.blocks:
-            names = np.asarray(pool.space.encoder.embed(list(self.shown)), np.float64)
-            likeness = features[:, : pool.space.encoder.dim] @ names.T
-            centre = prior_means(pool.points, likeness - likeness.mean(axis=0))
-        lexicon = rates = None
-        if self.marks:
-            more, meanings = _more_words(self.encoder, language), self.names or self.labels
-            lexicon = fit_lexicon(
-                [*texts, *own], names=meanings, more=more, size=self.vocabulary, most=self.marks,
-                drawn=bool(self.lengths), language=language,
-            )  # fmt: skip
-            rates = mark_rates(lexicon, texts, drafts, max(1, len(self.labels)))
-            rates = rates.astype(np.float32).astype(np.float64)  # as a summary stores them
-        found = Public(
-            pool,
-            centre,
-            lexicon,
-            rates,
-            examples,
-            drafts,
-            digest,
-            bins=self.bins,
-            language=language,
-            columns=self.axes.columns,
-        )
+        found = fit_public(self, public, seed=seed, on_progress=on_progress)
         return FittedSummary(self, found.without_pool() if self.without_pool else found)
 
     def written(self, summary: Summary, source: Randomness, on_progress: Progress | None = None) -> Synthetic:
@@ -190,14 +144,6 @@ def _require_whole(spec: SummarySpec, public: Public, known: Mapping[str, Known]
             arrays.append(array)
     if not (all(fits) and all(np.isfinite(array).all() for array in arrays)):
         raise ValueError("Expected parts that fit together.")
-
-
-def _more_words(encoder: str, language: str) -> list[str]:
-    """Words of the language beside those of public texts; none if there is no list, or its package is absent."""
-    try:
-        return common_words() if encoder != "glove" and language == ENGLISH else []
-    except MissingExtraError:
-        return []
 
 
 class FittedSummary(Frozen):
@@ -430,48 +376,6 @@ class Summary:
         rest *= max(0.0, 1 - given) / max(rest.sum(), 1e-12)
         shares = np.array([mix.get(name, share) for name, share in zip(labels, rest, strict=True)])
         return replace(self, wanted=tuple(shares / shares.sum()))
-
-    def plus(self, other: Summary, *, disjoint: bool) -> Summary:
-        """Return the sum of two summaries with the same public parts; `disjoint` says that nobody is in both corpora.
-
-        The sum has the public parts of this summary, with its pool or without. ConfigError: they measure other things,
-        or hold a common release, whose noise would be counted as if it were drawn twice.
-        """
-        mine, theirs = (each.releases or (each.digest,) for each in (self, other))
-        if set(mine) & set(theirs):
-            raise ConfigError("Expected summaries of different releases, found one release in both: leave one out.")
-        apart = [name for name, same in self._alike(other).items() if not same]
-        if apart:
-            raise ConfigError(
-                f"Expected summaries that measure the same, found two that differ in {', '.join(apart)}: make the "
-                "second with dptext summarize --like FIRST."
-            )
-        one, two = self.spec, other.spec
-        known = {
-            name: Known(mine.numbers + theirs.numbers, math.hypot(mine.deviation, theirs.deviation))
-            for name, mine, theirs in ((name, self.known[name], other.known[name]) for name in self.known)
-        }
-        if disjoint and any(each.added and not each.disjoint for each in (one, two)):
-            raise ConfigError(
-                "Expected every addition to be of disjoint corpora, found one that is not: add all at once."
-            )
-        added, own = (*one.added, two.rho, *two.added), two.block_shares
-        shares = (*one.added_shares, *(own[name] for name in two.blocks), *two.added_shares)
-        spec = replace(one, about=one.about + two.about, disjoint=disjoint, added=added, added_shares=shares)
-        return Summary(spec, self.public, known, (*mine, *theirs))
-
-    def _alike(self, other: Summary) -> dict[str, bool]:
-        """Return what must be the same to add two summaries, by name, and whether it is."""
-        one, two = self.spec, other.spec
-        found = {
-            name: getattr(one, name) == getattr(two, name)
-            for name in ("unit", "relation", "labels", "names", "marks", "lengths", "columns", "pairs", "text_follows")
-        }
-        return {
-            **found,
-            "blocks": one.blocks == two.blocks,
-            "public parts": self.public.digests == other.public.digests,
-        }
 
     def _words(self) -> LabelWords | None:
         """Return the words that each label has more often than public text, by more than chance explains."""

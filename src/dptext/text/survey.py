@@ -17,124 +17,25 @@ from typing import Any, Final
 from dptext.errors import BrokenFileError, HeaderError
 from dptext.text import formats
 from dptext.text.csv_rows import DELIMITERS
-from dptext.text.formats import DELIMITED, PACKED, Format, cell_text, file_format, name_of, spelled, string_fault
+from dptext.text.formats import DELIMITED, PACKED, Format, file_format, spelled
 from dptext.text.inputs import beginning, detected, open_input
 from dptext.text.labels import n_known
 from dptext.text.languages import MOST_CHARACTERS, MainLanguage, Spaced, main_language
 from dptext.text.lines import Bad, BadFile, BadHeader, Broken, are_names, missing_field, remedy, rows_of
-from dptext.text.markup import has_tags
-from dptext.text.proposals import Proposal
 from dptext.text.reading import EMPTY, MAX_CHARACTERS, require_layout
 from dptext.text.record_reader import REPEATED
 from dptext.text.records import Fields, Record
 from dptext.text.row_checks import Checks, key_of
 from dptext.text.rows import file_chunks
 from dptext.text.sheets import Sheet, overview, several_sheets
+from dptext.text.surveyed import SHORT, Column, Fault, text_fault
 
 _BEGINNING: Final = 2**16  # bytes
 _MOST_LABELS: Final = 50
-_MOST_DISTINCT: Final = 10_000  # most different values that are counted, of columns of short values with repetitions
-_SHORT: Final = 40  # characters, on average
 _NO_FIELD: Final = "\0"  # the name of no field
-_Fault = tuple[int, str]  # the number of a record, and its fault
-LONG: Final = 1_500  # characters, some 256 word pieces: `candidates` reads no more
 
 
-@dataclass(slots=True)
-class Column:
-    """Counts of a column's values: all, null, empty, strings, with HTML tags, and of each length.
-
-    `hashes` holds hashes of the different values, or None if there are too many. `named` says whether a value is the
-    column's own name.
-    """
-
-    rows: int = 0
-    nulls: int = 0
-    empties: int = 0
-    strings: int = 0
-    tags: int = 0
-    lengths: Counter[int] = field(default_factory=Counter)
-    hashes: set[int] | None = field(default_factory=set)
-    repeated: bool = False
-    named: bool = False
-    nameless: int = 0  #: values that cannot name a record or an author; `unlabelled`: that cannot be a label
-    unlabelled: int = 0
-    unfit: int = 0  #: values that are not null and cannot be the text of a record
-    proposal: Proposal = field(default_factory=Proposal)  #: a declaration of the column
-    fault: _Fault | None = None  #: the reason for the first of these, or the first record that lacks the column
-
-    def add(self, name: str, value: object, record: int, *, written: bool = False) -> None:
-        """Count a value of the record with the number `record`. `written`: readers turn other values into texts."""
-        self.rows += 1
-        name_: str | None
-        label: object
-        if isinstance(value, str):
-            text, name_, label = value, value or None, value
-        else:
-            text, name_, label = formats.written(value), name_of(value), spelled(value)
-        self.proposal.add(cell_text(value))
-        self.nameless += name_ is None or string_fault(name_) is not None
-        if value is None:
-            self.nulls += 1
-            return
-        self.unlabelled += not isinstance(label, str) or string_fault(label) is not None
-        if (reason := _text_fault(name, text if written else value)) is not None:
-            self.unfit += 1
-            self.fault = self.fault or (record, reason)
-        self.strings += isinstance(value, str)
-        self.empties += not text
-        self.named |= text == name
-        self.tags += has_tags(text)
-        self.lengths[len(text)] += 1
-        if self.hashes is not None:
-            mark = hash(name_ or text)
-            self.repeated |= mark in self.hashes
-            self.hashes.add(mark)
-            if self.repeated and len(self.hashes) > _MOST_DISTINCT and self.mean <= _SHORT:
-                self.hashes = None
-
-    @property
-    def mean(self) -> float:
-        """The mean number of characters of a value."""
-        return sum(size * n for size, n in self.lengths.items()) / max(1, self.lengths.total())
-
-    @property
-    def long(self) -> int:
-        """The number of long values. Some mechanisms read only a part of these, others take long."""
-        return sum(n for size, n in self.lengths.items() if size > LONG)
-
-    @property
-    def largest(self) -> int:
-        """The number of characters of the longest value."""
-        return max(self.lengths, default=0)
-
-    @property
-    def median(self) -> int:
-        """The median number of characters of a value."""
-        sizes = sorted(self.lengths)
-        ends = itertools.accumulate(self.lengths[size] for size in sizes)
-        return next((size for size, end in zip(sizes, ends, strict=True) if end > self.lengths.total() // 2), 0)
-
-    @property
-    def distinct(self) -> int | None:
-        """The number of different values. None if there are too many to count."""
-        return None if self.hashes is None else len(self.hashes)
-
-    @property
-    def unique(self) -> bool:
-        """True if no two rows have the same value."""
-        return self.rows > 1 and not (self.repeated or self.nulls or self.empties)
-
-
-def _text_fault(name: str, value: object) -> str | None:
-    """Return the reason why a value cannot be the text of a record, in the words of the reader of records; or None."""
-    if isinstance(value, str) and len(value) <= MAX_CHARACTERS and string_fault(value) is None:
-        return None
-    found = Checks(Fields(name), MAX_CHARACTERS).record({name: value}, default_id="")
-    return None if isinstance(found, Record) else found.reason
-
-
-def _lacking(name: str, record: int, found: Sequence[str]) -> _Fault | None:
+def _lacking(name: str, record: int, found: Sequence[str]) -> Fault | None:
     return None if name in found else (record, missing_field(name, [name], found))
 
 
@@ -199,10 +100,10 @@ class Survey:
         self.language = main_language((self._texts or {}).get(self.text or "", Spaced()).texts)
         self._texts = None
 
-    def settle(self, unread: _Fault | None) -> None:
+    def settle(self, unread: Fault | None) -> None:
         """Move rows whose text is unfit from `rows` to `bad`. `unread` is the first unreadable row, with the reason."""
         column = self.columns.get(self.text or "")
-        unfit: _Fault | None = None
+        unfit: Fault | None = None
         if column is not None:
             lost, unfit = self.rows - column.rows + column.unfit, column.fault
         elif self.text is not None and self._first is not None:  # it was named
@@ -231,10 +132,10 @@ class Survey:
         if name in self.doubled:
             return "several columns"
         if column.unique:
-            return "id" if column.largest <= 2 * _SHORT and not column.nameless else ""
+            return "id" if column.largest <= 2 * SHORT and not column.nameless else ""
         if column.distinct is not None and 1 < column.distinct <= min(_MOST_LABELS, column.rows // 2):
             return "" if column.unlabelled else "label"
-        short = column.strings and column.mean <= _SHORT and column.distinct != 1
+        short = column.strings and column.mean <= SHORT and column.distinct != 1
         return "author" if short and not column.nameless else ""
 
 
@@ -278,7 +179,7 @@ def survey(
     if wanted:
         _require_columns(found, text or _NO_FIELD, wanted, how)
     named = _NamedFields(Fields(text or _NO_FIELD, id, label), text is not None, kind is Format.XLSX)
-    unread: _Fault | None = None
+    unread: Fault | None = None
     with closing(file_chunks(path, kind, [], **how)) as chunks:
         for number, row in enumerate(itertools.chain.from_iterable(map(rows_of, chunks)), start=1):
             if isinstance(row, Broken):
@@ -350,7 +251,7 @@ class _NamedFields:
         if not others:
             return None
         name = fields.text
-        self.readable = not self.text or (name in row and _text_fault(name, self._read(row[name])) is None)
+        self.readable = not self.text or (name in row and text_fault(name, self._read(row[name])) is None)
         if not self.readable:
             return None
         if missing := [each for each in others if each not in row]:

@@ -11,6 +11,7 @@ from dptext.privacy import accounting
 from dptext.privacy.events import ZcdpEvent
 from dptext.privacy.guarantee import Relation
 from dptext.sampling.randomness import seeded
+from dptext.synthesis.adding import summed
 from dptext.synthesis.blocks import COUNTS, POINTS, TOPICS, UNLIKE, WORDS, SumLayout
 from dptext.synthesis.prototypes import Prototypes
 from dptext.synthesis.steering import Steering
@@ -145,7 +146,7 @@ def made(seed: int, epsilon: float = 1.0) -> Summary:
 def test_rhos_of_added_summaries_add_at_one_delta_and_the_largest_counts_if_nobody_is_in_two() -> None:
     one, two = made(1), made(2, epsilon=2.0)
     unit, delta = one.spec.units[0], one.spec.delta
-    together, apart = one.plus(two, disjoint=False), one.plus(two, disjoint=True)
+    together, apart = summed(one, two, disjoint=False), summed(one, two, disjoint=True)
     events = [ZcdpEvent(one.spec.rho), ZcdpEvent(two.spec.rho)]
     assert accounting.epsilon(together.spec.events(unit), delta) == accounting.epsilon(events, delta)
     assert accounting.epsilon(apart.spec.events(unit), delta) == accounting.epsilon(events[1:], delta)
@@ -163,4 +164,4 @@ def test_the_noise_of_one_release_does_not_add_by_squares() -> None:
     assert float(apart.std()) == pytest.approx(math.sqrt(2) * sure, rel=0.25)
     assert float(twice.std()) == pytest.approx(2 * sure, rel=0.25)
     with pytest.raises(dp.errors.ConfigError, match="one release in both"):
-        one.plus(one, disjoint=True)
+        summed(one, one, disjoint=True)

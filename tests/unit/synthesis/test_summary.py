@@ -13,6 +13,7 @@ import dptext as dp
 from dptext.errors import ConfigError
 from dptext.privacy.events import ZcdpEvent
 from dptext.sampling.randomness import secure, seeded
+from dptext.synthesis.adding import summed
 from dptext.synthesis.agreement import Known, least_squares
 from dptext.synthesis.blocks import COUNTS, POINTS, TOPICS, UNLIKE, WORDS
 from dptext.synthesis.from_pool import FromPool
@@ -236,21 +237,21 @@ def test_two_summaries_of_a_corpus_are_two_releases(fitted: dict[SummarySpec, Fi
     one, two = (fitted[ALL].measure(corpus(list(PRIVATE)), Draws(secure())) for _ in range(2))
     assert one.digest != two.digest
     assert one.public is two.public
-    both = one.plus(two, disjoint=True)
+    both = summed(one, two, disjoint=True)
     assert both.releases == (one.digest, two.digest)
     assert both.counts.numbers == pytest.approx(one.counts.numbers + two.counts.numbers)
     assert both.counts.deviation == pytest.approx(one.counts.deviation * math.sqrt(2))
     for twice in ((one, one), (both, one), (both, both)):
         with pytest.raises(ConfigError, match="one release in both"):
-            twice[0].plus(twice[1], disjoint=True)
+            summed(twice[0], twice[1], disjoint=True)
     with pytest.raises(ConfigError, match="differ in"):
-        one.plus(fitted[WITHOUT_POINTS].measure(corpus([]), Draws(secure())), disjoint=True)
+        summed(one, fitted[WITHOUT_POINTS].measure(corpus([]), Draws(secure())), disjoint=True)
     dearer = Summary(replace(ALL, epsilon=2 * ALL.epsilon), one.public, two.known)
-    for apart in (one.plus(dearer, disjoint=True), dearer.plus(one, disjoint=True)):
+    for apart in (summed(one, dearer, disjoint=True), summed(dearer, one, disjoint=True)):
         assert apart.spec.events(ALL.units[0]) == (ZcdpEvent(dearer.spec.rho),)
     bare = Summary(ALL, one.public.without_pool(), two.known)
-    assert one.plus(bare, disjoint=True).public.has_pool
-    assert not bare.plus(one, disjoint=True).public.has_pool
+    assert summed(one, bare, disjoint=True).public.has_pool
+    assert not summed(bare, one, disjoint=True).public.has_pool
     other = replace(ALL, labels=ALL.labels[::-1])
     for spec, public, what in (
         (replace(ALL, relation="replace_one"), one.public, "relation"),
@@ -258,4 +259,4 @@ def test_two_summaries_of_a_corpus_are_two_releases(fitted: dict[SummarySpec, Fi
         (ALL, ALL.fit(public=POOL[:60], seed=1).public, "public parts"),
     ):
         with pytest.raises(ConfigError, match=f"differ in {what}:"):
-            one.plus(Summary(spec, public, two.known), disjoint=False)
+            summed(one, Summary(spec, public, two.known), disjoint=False)

@@ -17,6 +17,7 @@ import dptext as dp
 from dptext.errors import ConfigError
 from dptext.language.writing import Drafts
 from dptext.sampling.randomness import seeded
+from dptext.synthesis.adding import summed
 from dptext.synthesis.asking import Examples, answer_line, question
 from dptext.synthesis.by_length import More
 from dptext.synthesis.from_drafts import Counted, FromDrafts, Moves
@@ -76,7 +77,7 @@ def test_a_summary_like_one_with_lengths_has_its_lengths_and_adds_up(summary: An
     given: Any = {"label": "label", "like": summary, "without": ["points"], "randomness": seeded(2)}
     again = dp.summarize(PRIVATE[:500], about=500, epsilon=20.0, **given)
     assert (again.summary.spec.lengths, again.summary.spec.tokens) == (EDGES, 300)
-    whole = summary.summary.plus(again.summary, disjoint=True)
+    whole = summed(summary.summary, again.summary, disjoint=True)
     assert whole.known["lengths"].numbers.sum() == pytest.approx(4_500, abs=60)
     with pytest.raises(ConfigError, match="Expected lengths as in the summary of --like"):
         dp.summarize(PRIVATE[:500], lengths=(5, 9), **given)
