@@ -178,6 +178,7 @@ TABLE: list[tuple[str, str, dict[str, str], list[str]]] = [
     ("summarize", "public", FEW_INPUTS, ["in.jsonl", "made.summary", *SUMMARY[2:], "--public", "@"]),
     ("summarize", "like", FEW_INPUTS, ["in.jsonl", "made.summary", "--like", "@"]),
     ("summarize", "spec", FEW_INPUTS, ["in.jsonl", "made.summary", *SUMMARY, "--spec", "@"]),
+    ("summarize", "schema_from", FEW_INPUTS, ["in.jsonl", "made.summary", *SUMMARY, "--schema-from", "@"]),
     ("summarize", "ledger", FEW_INPUTS, ["in.jsonl", "made.summary", *SUMMARY, "--ledger", "@", "--account", "books"]),
     ("summarize", "subject_key", FEW_INPUTS,
         ["in.jsonl", "made.summary", *SUMMARY, *LEDGER, "--subject-field", "who", "--subject-key", "@"]),

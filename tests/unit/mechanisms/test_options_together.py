@@ -122,7 +122,7 @@ def quick(one_thread: None) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch, PublicVectors().learning():
         for name in TAUGHT:
             patch.setattr(importlib.import_module(name), "common_words", lambda: ["doctor", "zebra"])
-        patch.setattr("dptext.synthesis.summary.common_words", functools.cache(common_words))  # takes .3 s
+        patch.setattr("dptext.synthesis.fitting.common_words", functools.cache(common_words))  # takes .3 s
         for module in (
             "dptext_lab.baselines.prediction",
             *tiny_language.LOADING,
