@@ -263,3 +263,36 @@ def test_values_of_a_file_are_read_in_python_and_from_a_settings_file(folder: Pa
     )  # fmt: skip
     assert made.summary.spec.columns == read_summary(folder / "spec.summary").summary.spec.columns
     assert made.summary.spec.columns == ("country: Chile|Peru|Kenya",)
+
+
+def test_columns_of_the_pool_leave_with_its_texts(folder: Path) -> None:
+    """They are public: each text has its own, whatever its row says. New texts have none."""
+    pool = [*table(folder / "pool.jsonl")]
+    slots = {row["body"]: f"O {i}" for i, row in reversed([*enumerate(pool)])}
+    lines = [json.dumps({**row, "slots": f"O {i}", "stars": i % 5 or None}) for i, row in enumerate(pool)]
+    (folder / "annotated.jsonl").write_text("\n".join(lines), "utf-8")
+    write = ("write", "t.summary", "--public", "annotated.jsonl", "--text-field", "body", "--force")
+    ran(folder, *write[:2], "c.csv", *write[2:], "--carry", "slots,stars", "--size", 200, "--seed", 1)
+    with (folder / "c.csv").open(encoding="utf-8", newline="") as file:
+        rows = [*csv.DictReader(file)]
+    assert len(rows) == 200
+    assert all(row["slots"] == slots[row["body"]] for row in rows)
+    assert {row["stars"] for row in rows} == {"", "1", "2", "3", "4"}
+    assert [*rows[0]][-2:] == ["slots", "stars"]
+    ran(folder, "explain", "c.csv")
+    certificate = json.loads((folder / "c.csv.guarantee.json").read_text("utf-8"))
+    assert certificate["derived"]["carry"] == ["slots", "stars"]
+    made = dp.write(
+        folder / "t.summary", public=folder / "annotated.jsonl", public_text="body", carry=("slots",), size=50, seed=1
+    )
+    assert all(each.kept["slots"] == slots[each.output] for each in made.releases)
+    lacking = {
+        ("t.summary", "no.csv", "--carry", "slots"): "found no pool",
+        ("t.summary", "no.csv", *write[2:], "--carry", "size"): "under names of their own, found 'size' twice",
+        ("t.summary", "no.csv", *write[2:], "--carry", "weight"): "'weight'",
+        ("t.summary", "no.csv", *write[2:], "--writer", "model:here", "--carry", "slots"): "whose texts are new",
+    }
+    for given, said in lacking.items():
+        (done,) = in_turn(("write", *given), cwd=folder)
+        assert done.returncode in (2, 4), (given, done.stderr)
+        assert said in done.stderr, (given, done.stderr)

@@ -274,14 +274,18 @@ class Layout(Form):
         fields = Fields(self.text_field, label=label, author=author, id=id, measured=measured)
         return self._records(path, fields, self.record, self.sheet)
 
-    def read_public(self, path: Path | None, *, label: str | None = None) -> list[Record]:
+    def read_public(self, path: Path | None, *, label: str | None = None, keep: tuple[str, ...] = ()) -> list[Record]:
         """Return the records of a public file; without a file, none. Errors name the options of public files."""
         if path is None:
             return []
         with _of_public_files():
             return self._records(
                 path,
-                Fields(self.public_text_field or self.text_field, label=label and (self.public_label_field or label)),
+                Fields(
+                    self.public_text_field or self.text_field,
+                    label=label and (self.public_label_field or label),
+                    keep=keep,
+                ),
                 self.public_record or self.record,
                 self.public_sheet or self.sheet,
             )

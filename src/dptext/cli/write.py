@@ -35,7 +35,17 @@ class PoolAgain:
 
     public: Annotated[
         Path | None,
-        options.file_option("--public", help="The pool, for a summary made --without-pool. Its digest is checked."),
+        options.file_option(
+            "--public", help="The pool, for a summary made --without-pool, or for --carry. Its digest is checked."
+        ),
+    ] = None
+    carry: Annotated[
+        str | None,
+        leaves(
+            "--carry",
+            metavar="A,B",
+            help="Columns of the pool that leave with its texts, as they are public: slots, a translation, a rating.",
+        ),
     ] = None
     public_text_field: options.PublicTextFieldOption = None
     public_record: options.PublicRecordOption = None
@@ -44,15 +54,20 @@ class PoolAgain:
     encoding: options.EncodingOption = None
     strip_html: options.StripHtmlOption = False
 
+    @property
+    def carried(self) -> tuple[str, ...]:
+        """The columns that leave with texts of the pool."""
+        return tuple(listed(self.carry, "--carry")) if self.carry else ()
+
     def records(self, text_field: str) -> list[Record] | None:
-        """Return the records of the pool; None if no file is named."""
+        """Return the records of the pool, with the columns that leave; None if no file is named."""
         if self.public is None:
             return None
         form = options.Layout(
             text_field=self.public_text_field or text_field, delimiter=self.delimiter, encoding=self.encoding,
             record=self.public_record, sheet=self.public_sheet, strip_html=self.strip_html,
         )  # fmt: skip
-        return form.read_public(self.public)
+        return form.read_public(self.public, keep=self.carried)
 
 
 def write(
@@ -124,18 +139,19 @@ def write(
         refuse_inputs(path, inputs)
     for path in paths_of(target):
         Target(path, force, inputs, private=False).check()
-    shares, public = _mix(mix), pool.records(text_field)
+    shares = _mix(mix)
     read = summarizing.read_summary(summary)
-    writing.require_apart(read.summary, text_field, label_field)
-    keep_names = tuple(each.name for each in read.summary.spec.axes.columns)
-    text_columns(target, None, read.summary.spec.labels, replace(fields, keep=keep_names))
+    writing.require_apart(read.summary, text_field, label_field, pool.carried)
+    kept = (*(each.name for each in read.summary.spec.axes.columns), *pool.carried)
+    text_columns(target, None, read.summary.spec.labels, replace(fields, keep=kept))
+    public = pool.records(text_field)
     options_given = {"size": size, "template": template, "allow_remote": allow_remote}
     settings: dict[str, Any] = merged(
         set_values(assignments, "writer"), {name: value for name, value in options_given.items() if value}
     )
     ready = writing.prepared(
-        read, writer=writer, mix=shares, public=public, text=text_field, rounded=rounded, drop_other=drop_other,
-        **settings,
+        read, writer=writer, mix=shares, public=public, text=text_field, carry=pool.carried, rounded=rounded,
+        drop_other=drop_other, **settings,
     )  # fmt: skip
     prices = _prices(price)
     if price is not None and not dry_run:

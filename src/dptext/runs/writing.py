@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any, Final, Self
@@ -32,7 +32,7 @@ from dptext.synthesis.summary import Summary
 from dptext.text.columns import Columns
 from dptext.text.formats import Format, Scalar
 from dptext.text.reading import as_records
-from dptext.text.records import LABEL_FIELD, TEXT_FIELD, Fields, Release
+from dptext.text.records import ID_FIELD, LABEL_FIELD, TEXT_FIELD, Fields, Release
 from dptext.text.schema import IdColumn
 from dptext.text.tables import Texts
 from dptext.text.writers import encode_batch
@@ -85,6 +85,7 @@ class Prepared:
         writer: name of the writer.
         how: its settings.
         instead: a sentence if it is not the writer that other computers would take.
+        carried: values of columns that leave with texts of the pool, by text.
     """
 
     summary: Summary
@@ -95,13 +96,16 @@ class Prepared:
     how: FromPool | FromLanguage
     instead: str
     mix: Mapping[str, float] | None
+    carried: Mapping[str, Mapping[str, Scalar]] = field(default_factory=dict, repr=False)
 
     @property
     def said(self) -> dict[str, Json]:
         """Writer, settings and mix, as the certificate has them."""
         settings = self.how.said() if isinstance(self.how, FromLanguage) else asdict(self.how)
         table = {name: True for name in ("rounded", "drop_other") if getattr(self.summary, name)}
-        return {"writer": self.writer, **settings, **({"mix": dict(self.mix)} if self.mix else {}), **table}
+        carry: list[Json] = [*next(iter(self.carried.values()), ())]
+        more = {**({"mix": dict(self.mix)} if self.mix else {}), **({"carry": carry} if carry else {})}
+        return {"writer": self.writer, **settings, **more, **table}
 
     def asks(self, price: tuple[float, float] | None = None) -> Iterator[str]:
         """Yield sentences on what would be asked of whom. `price` is that of a million tokens read, and written."""
@@ -121,6 +125,7 @@ def prepared(
     public: Texts | None = None,
     public_text: str | None = None,
     text: str = TEXT_FIELD,
+    carry: Sequence[str] = (),
     rounded: bool = False,
     drop_other: bool = False,
     **set_: Json,
@@ -135,8 +140,12 @@ def prepared(
     else:
         found, certificate, digest = read_summary(summary)
         inputs = (Path(summary), certificate_path(Path(summary)))
+    carried: dict[str, Mapping[str, Scalar]] = {}
     if public is not None:
-        found = found.with_pool(pool_texts(as_records(public, text=public_text or text)))
+        records = as_records(public, text=public_text or text, keep=tuple(carry))
+        found = found.with_pool(pool_texts(records))
+        for each in records if carry else ():
+            carried.setdefault(each.text, {name: each.kept.get(name) for name in carry})
         inputs += (Path(public),) if isinstance(public, str | PathLike) else ()
     if not found.public.has_pool:
         raise ConfigError(
@@ -146,6 +155,12 @@ def prepared(
     if (rounded or drop_other) and not found.spec.columns:
         raise ConfigError("Expected a summary of columns for rounded and drop_other, found none: it has no table.")
     name, place, instead = _writer_of(found, writer, set_)
+    if carry and (name != "pool" or public is None):
+        said = "no pool" if public is None else f"the writer {name}, whose texts are new"
+        raise ConfigError(
+            f"Expected the pool and the writer pool for columns that leave with its texts, found {said}: give --public "
+            "POOL --writer pool (public=POOL, writer='pool' in Python)."
+        )
     given = {**({"size": size} if size else {}), **set_}
     kind = WRITERS[name]
     if issubclass(kind, FromLanguage):
@@ -163,11 +178,11 @@ def prepared(
         if space is not None and isinstance(space.encoder, OwnEncoder):
             space.encoder.embed([])  # it judges what is written: that it is not here is said before the work
     mixed = replace(found if mix is None else found.mixed(mix), rounded=rounded, drop_other=drop_other)
-    return Prepared(mixed, certificate, digest, inputs, name, how, instead, mix)
+    return Prepared(mixed, certificate, digest, inputs, name, how, instead, mix, carried)
 
 
-def require_apart(summary: Summary, text: str, label: str | None) -> None:
-    """Raise ConfigError if the texts or the labels would be written under the name of a column of the table."""
+def require_apart(summary: Summary, text: str, label: str | None, carry: Sequence[str] = ()) -> None:
+    """Raise ConfigError if two columns of what is written would have one name."""
     named = {"text": text, **({"label": label or LABEL_FIELD} if summary.spec.labels else {})}
     for option, name in named.items():
         if any(column.name == name for column in summary.spec.schema):
@@ -175,6 +190,9 @@ def require_apart(summary: Summary, text: str, label: str | None) -> None:
                 f"Expected {option}s to be written under a name that no column of the table has, found {name!r}: "
                 f"give --{option}-field NAME ({option}=NAME in Python)."
             )
+    taken = {ID_FIELD, *named.values(), *(column.name for column in summary.spec.schema)}
+    if twice := [name for name in carry if name in taken or list(carry).count(name) > 1]:
+        raise ConfigError(f"Expected columns of the pool under names of their own, found {twice[0]!r} twice.")
 
 
 def _writer_of(summary: Summary, given: str | None, set_: Mapping[str, Json]) -> tuple[str, str, str]:
@@ -212,6 +230,7 @@ def write(
     public_text: str | None = None,
     text: str = TEXT_FIELD,
     label: str | None = None,
+    carry: Sequence[str] = (),
     rounded: bool = False,
     drop_other: bool = False,
     seed: int | None = None,
@@ -238,6 +257,8 @@ def write(
         public_text: column of the pool's texts; None for the same name as `text`.
         text: name of the column of texts.
         label: name of the column of labels.
+        carry: columns of the pool that leave with its texts, as they are public, such as slots or a rating; of a text
+            that stands there twice the first. `public` must have them, as texts, numbers or dates.
         rounded: whether the values of columns are apportioned to the noisy numbers by largest remainders, not drawn.
         drop_other: whether the listed values of columns alone are written.
         seed: seed of the writer's choices.
@@ -258,10 +279,11 @@ def write(
     by = summary
     if not isinstance(by, Prepared):
         by = prepared(
-            by, writer=writer, size=size, mix=mix, public=public, public_text=public_text, text=text, rounded=rounded,
-            drop_other=drop_other, **set_,
+            by, writer=writer, size=size, mix=mix, public=public, public_text=public_text, text=text, carry=carry,
+            rounded=rounded, drop_other=drop_other, **set_,
         )  # fmt: skip
-    require_apart(by.summary, text, label)
+    own = tuple(next(iter(by.carried.values()), ()))
+    require_apart(by.summary, text, label, own)
     how, more = by.how, dict[str, Any]()
     source = secure() if seed is None else seeded(seed)
     if isinstance(how, FromLanguage):
@@ -278,7 +300,8 @@ def write(
         *_shares(by.summary, by.mix),
     )  # fmt: skip
     model = {"weights": made.weights} if made.weights else {}
-    table = WrittenColumns.of(by.summary, made, source)
+    carried = [by.carried[each] for each in made.texts] if own else []
+    table = WrittenColumns.of(by.summary, made, source).carrying(carried)
     return _derived(
         replace(made, sentences=said), table, by.certificate, by.sha256, {**by.said, **model}, by.inputs,
         Fields(text=text, label=label, id=table.id, keep=tuple(table.columns)),
@@ -315,6 +338,12 @@ class WrittenColumns:
         name = next((each.name for each in schema if isinstance(each, IdColumn) and each.rows == 1), None)
         ids = [str(i) for i in range(n)] if name is None else [str(value) for value in values.pop(name)]
         return cls(values, ids, name)
+
+    def carrying(self, carried: Sequence[Mapping[str, Scalar]]) -> Self:
+        """Return the columns and those that leave with the text of each row."""
+        names = carried[0] if carried else ()
+        more = {name: [each[name] for each in carried] for name in names}
+        return replace(self, columns={**self.columns, **more})
 
     @property
     def kept(self) -> Iterator[dict[str, Scalar]]:

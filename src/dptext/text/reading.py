@@ -141,10 +141,11 @@ def as_records(
     label: str | None = None,
     id: str | None = None,
     author: str | None = None,
+    keep: tuple[str, ...] = (),
     empty_nulls: bool = False,
 ) -> list[Record]:
     """Return the records of any source of `read_records`. Arguments name columns. Ready records are unchanged."""
-    fields = Fields(text=text, label=label, id=id, author=author)
+    fields = Fields(text=text, label=label, id=id, author=author, keep=keep)
     return list(read_records(texts, fields, empty_nulls=empty_nulls))
 
 
