@@ -105,8 +105,9 @@ class DrawnRows:
 
         `texts` are those of each group; rows beyond them get none.
         """
-        left = [list(own) for own in texts]
-        both = [(row, left[group].pop(0)) for row, group in enumerate(self.groups.tolist()) if left[group]]
+        left = [iter(own) for own in texts]
+        own = [next(left[group], None) for group in self.groups.tolist()]
+        both = [(row, text) for row, text in enumerate(own) if text is not None]
         return [row for row, _ in both], [text for _, text in both]
 
 
