@@ -269,7 +269,9 @@ def test_columns_of_the_pool_leave_with_its_texts(folder: Path) -> None:
     """They are public: each text has its own, whatever its row says. New texts have none."""
     pool = [*table(folder / "pool.jsonl")]
     slots = {row["body"]: f"O {i}" for i, row in reversed([*enumerate(pool)])}
-    lines = [json.dumps({**row, "slots": f"O {i}", "stars": i % 5 or None}) for i, row in enumerate(pool)]
+    lines = [
+        json.dumps({**row, "slots": f"O {i}", "stars": i % 5 or None, "size": "small"}) for i, row in enumerate(pool)
+    ]
     (folder / "annotated.jsonl").write_text("\n".join(lines), "utf-8")
     write = ("write", "t.summary", "--public", "annotated.jsonl", "--text-field", "body", "--force")
     ran(folder, *write[:2], "c.csv", *write[2:], "--carry", "slots,stars", "--size", 200, "--seed", 1)

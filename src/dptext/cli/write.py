@@ -139,12 +139,11 @@ def write(
         refuse_inputs(path, inputs)
     for path in paths_of(target):
         Target(path, force, inputs, private=False).check()
-    shares = _mix(mix)
+    shares, public = _mix(mix), pool.records(text_field)
     read = summarizing.read_summary(summary)
     writing.require_apart(read.summary, text_field, label_field, pool.carried)
     kept = (*(each.name for each in read.summary.spec.axes.columns), *pool.carried)
     text_columns(target, None, read.summary.spec.labels, replace(fields, keep=kept))
-    public = pool.records(text_field)
     options_given = {"size": size, "template": template, "allow_remote": allow_remote}
     settings: dict[str, Any] = merged(
         set_values(assignments, "writer"), {name: value for name, value in options_given.items() if value}
