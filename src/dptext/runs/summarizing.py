@@ -7,6 +7,7 @@ import json
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from glob import glob
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -123,8 +124,12 @@ def columns_from(
 
 
 def require_other(private: object, public: str | PathLike[str]) -> None:
-    """Raise ConfigError if the public table is the private file, whose values would be released."""
-    if isinstance(private, str | PathLike) and Path(private).exists() and Path(private).samefile(public):
+    """Raise ConfigError if the public table is a private file, or lies in a private folder."""
+    if not isinstance(private, str | PathLike):
+        return
+    there, named = Path(public).resolve(), str(private)
+    own = {Path(each).resolve() for each in (named, *glob(named, recursive=True))}  # noqa: PTH207  # may be absolute
+    if own & {there, *there.parents}:
         raise ConfigError(
             f"Expected a public table whose values declare columns, found the private file {Path(public).name}: its "
             "values would be released. Declare what you know of the form."
@@ -227,8 +232,10 @@ def fitted_like(other: Summary, changes: Mapping[str, Json]) -> FittedSummary:
     After a sum, `about` is the mean of its parts, as one of them is measured anew.
     """
     spec = other.spec
-    if "columns" in changes and schema_of(column_lines(changes["columns"])) != spec.schema:
-        raise ConfigError(f"Expected columns as in the summary of --like: {_MAY_DIFFER}.")
+    if "columns" in changes:
+        changes = {**changes, "columns": [*column_lines(changes["columns"])]}
+        if schema_of(column_lines(changes["columns"])) != spec.schema:
+            raise ConfigError(f"Expected columns as in the summary of --like: {_MAY_DIFFER}.")
     kept = ("marks", "topics", "points", "lengths", "tokens", "columns", "pairs", "text_follows")
     as_there = {name: getattr(spec, name) for name in kept}
     wanted = synthesis_from_settings({"labels": list(spec.labels), **as_there, **changes, "kind": "summary"})

@@ -20,6 +20,7 @@ from dptext.mechanism import settings
 from dptext.runs import summarizing
 from dptext.runs.certificate import certificate_path
 from dptext.runs.specs import synthesis_from_settings
+from dptext.runs.summarizing import require_other
 from dptext.runs.synthesized import Synthesized
 from dptext.sampling.randomness import seeded
 from dptext.synthesis.blocks import COUNTS
@@ -380,3 +381,16 @@ def test_a_sum_states_its_records_and_summaries_of_other_records_are_refused(
     assert summarizing.add(tmp_path / "a.summary", tmp_path / "b.summary").certificate.record == "file"
     with pytest.raises(ConfigError, match="found file and line"):
         summarizing.add(tmp_path / "a.summary", tmp_path / "c.summary")
+
+
+@pytest.mark.parametrize("private", ["{0}/part.csv", "{0}", "{0}/*.csv", "{1}/**/*.csv"])
+def test_a_table_among_the_private_files_declares_no_columns(private: str, tmp_path: Path) -> None:
+    folder = tmp_path / "private"
+    folder.mkdir()
+    for place in (folder / "part.csv", tmp_path / "public.csv"):
+        place.write_text("text,size\nso,small\nno,small\n", "utf-8")
+    named = private.format(folder, folder.parent)
+    with pytest.raises(ConfigError, match=r"found the private file part\.csv"):
+        require_other(named, folder / "part.csv")
+    if "**" not in private:
+        require_other(named, tmp_path / "public.csv")
