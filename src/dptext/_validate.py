@@ -84,6 +84,17 @@ def labels(given: object) -> tuple[str, ...]:
     return found
 
 
+def names(**given: object) -> tuple[str, ...]:
+    """Return names of columns: nonempty texts, each named once. Else raise ConfigError."""
+    ((what, found),) = given.items()
+    if isinstance(found, str) or not isinstance(found, Iterable):
+        raise ConfigError(f"Expected {what}={found!r} to be several names: give a list.")
+    listed = tuple(found)
+    if not all(isinstance(name, str) and name for name in listed) or len(set(listed)) < len(listed):
+        raise ConfigError(f"Expected {what}={listed!r} to be names of columns, each named once.")
+    return listed
+
+
 def two_labels(given: object, *, otherwise: str = "") -> tuple[str, ...]:
     """Return a label set of at least two `labels`. Else raise ConfigError, whose message ends with `otherwise`."""
     found = labels(given)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Protocol, Self, runtime_checkable
+from typing import Any, Final, Protocol, Self, runtime_checkable
 
 import numpy as np
 
@@ -58,6 +58,8 @@ class Traits:
     trains: bool = False  #: whether `fit` takes a callback `on_progress` (see `FitProgress`), because it takes long
     #: the public set of the labels that are privatized; releases carry labels if there are any
     labels: tuple[str, ...] = ()
+    #: columns of the public texts of `fit` that leave beside a release, as they are public
+    carries: tuple[str, ...] = ()
     reads_labels: bool = False  #: whether the label of a private record is read
     learns_labels: bool = False  #: whether `fit` reads labels of public records though releases carry none
     releases_text: bool = True  #: whether releases carry text
@@ -284,6 +286,10 @@ class Moved:
             raise ConfigError(f"Expected another {key} than {value!r} for {kind}: it is of kind {self.to} now.")
 
 
+#: Metadata of the field of a spec that `settings` leaves out at its default.
+UNSAID: Final = "unsaid at its default"
+
+
 def setting_fields(spec: Promise | type[Promise]) -> tuple[Field[Any], ...]:
     """The fields of a spec that are settings, in their order."""
     found = fields(spec)  # type: ignore[arg-type]  # every spec is a dataclass; check_mechanism checks it
@@ -291,10 +297,15 @@ def setting_fields(spec: Promise | type[Promise]) -> tuple[Field[Any], ...]:
 
 
 def settings(spec: Promise) -> dict[str, Json]:
-    """A spec as JSON-able data: `kind`, then its fields. All of them are public settings."""
+    """A spec as JSON-able data: `kind`, then its fields. All of them are public settings.
+
+    A field with the metadata `UNSAID` is left out at its default, so that files of before it came stay as they are.
+    """
     values: dict[str, Json] = {"kind": spec.kind}
     for each in setting_fields(spec):
         value = getattr(spec, each.name)
+        if each.metadata.get(UNSAID) and value == each.default:
+            continue
         if isinstance(value, Spec):  # a spec that is a setting of another spec
             value = settings(value)
         values[each.name] = list(value) if isinstance(value, tuple) else value

@@ -32,13 +32,15 @@ class SpecOptions:
     def __bool__(self) -> bool:
         return self.mechanism is not None or self.spec is not None or bool(self.assignments)
 
-    def chosen_spec(self, other: str = "", *, epsilon: float | None = None) -> Spec:
+    def chosen_spec(self, other: str = "", *, epsilon: float | None = None, carry: str | None = None) -> Spec:
         """Return the spec of --spec FILE, --mechanism with --set, or `dptext.toml`. --set changes single settings.
 
         ConfigError: the options and the file name no mechanism, or the options name two, or an `epsilon` twice; or the
         mechanism has no such setting. `other` is what the command could have been given instead, for the message.
+        `carry` is the list of --carry.
         """
-        said = {} if epsilon is None else {"epsilon": epsilon}
+        given: dict[str, Json] = {"epsilon": epsilon, "carry": carry}
+        said = {name: value for name, value in given.items() if value is not None}
         changes = merged(set_values(self.assignments, "mechanism"), said)
         if self.mechanism is not None and self.spec is not None:
             raise ConfigError("Expected one of --mechanism NAME and --spec FILE.toml.")

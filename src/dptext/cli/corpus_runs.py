@@ -24,6 +24,7 @@ from dptext.errors import ConfigError
 from dptext.mechanism import settings
 from dptext.privacy.guarantee import Guarantee
 from dptext.runs.apart import refuse_same
+from dptext.runs.carried import Carried
 from dptext.runs.certificate import Certificate, certificate_path, stream_mark
 from dptext.runs.plan import Plan
 from dptext.runs.private import Private
@@ -31,7 +32,7 @@ from dptext.runs.states import CorpusState, settings_digest
 from dptext.runs.streaming import guarantees
 from dptext.runs.summarizing import WRITING_NEEDS, without_drafts
 from dptext.runs.synthesized import REPORT_SUFFIXES, Synthesized, file_columns, paths_of
-from dptext.runs.synthesizing import finished, run
+from dptext.runs.synthesizing import finished, require_pool_leaves, run
 from dptext.runs.unpublished import Unpublished
 from dptext.runs.writing import default_writer
 from dptext.sampling.randomness import Randomness, secure, seeded
@@ -40,6 +41,7 @@ from dptext.synthesis.spec import CorpusSpec, Fitted, Progress, SynthesisSpec
 from dptext.synthesis.summary import Summary
 from dptext.text.inputs import telling
 from dptext.text.records import Fields, Record, records_digest
+from dptext.types import Json
 
 if TYPE_CHECKING:  # the ledger is loaded only if it is used
     from dptext.batch.engines import Workers
@@ -55,14 +57,16 @@ def release(
     ending: Ending,
     *,
     public: Path | None,
+    carry: tuple[str, ...] = (),
     fitted: Fitted | None = None,
     inputs: tuple[Path | None, ...] = (),
 ) -> None:
     """Measure the corpus, charge once, publish the files, and say what was made.
 
-    `public` is the file of the pool; None with a synthesis that is `fitted` already. `inputs` are further files.
+    `public` is the file of the pool; None with a synthesis that is `fitted` already. Columns of it that leave with its
+    texts are in `carry`. `inputs` are further files.
     """
-    _check_fields(wanted, reading.label_field, reading.author_field)
+    _check_fields(wanted, reading.label_field, reading.author_field, carry)
     payment, dataset = paying.payment(), is_dataset(source)
     read = tuple(path for path in (Path(source), public, *inputs) if path is not None)
     paying.refuse_inputs(paths_of(target), read, payment)
@@ -76,7 +80,7 @@ def release(
         layout.text_field, label=reading.label_field, author=reading.author_field, subject=paying.subject_field,
         measured=wanted.measured_fields,
     )  # fmt: skip
-    file_columns(target, None, settings(wanted), Fields(layout.text_field, label=reading.label_field))
+    file_columns(target, None, settings(wanted), Fields(layout.text_field, label=reading.label_field, keep=carry))
     randomness = secure() if ending.seed is None else seeded(ending.seed)
     promised = guarantees(wanted, randomness=randomness)[-1]
     due = None if payment is None else payment.due(wanted, randomness=randomness, fields=fields)
@@ -91,10 +95,10 @@ def release(
         begun = place.goes_on(paying.charge_key, resume=ending.resume)
         _check_first(None if dataset else private, None if begun or fields.subject is not None else due)
         if fitted is None:
-            pool = layout.read_public(public, label=_public_label(layout, public, reading.label_field))
-            _say_of_the_pool(wanted, pool)
+            pool = _read_pool(wanted, layout, public, reading.label_field, carry)
         own = {"public": records_digest(pool)} if fitted is None else dict(fitted.digests)
-        digest = settings_digest(wanted, own, plan, randomness, payment, source=source)
+        leaving: dict[str, Json] = {"carry": list(carry)} if carry else {}
+        digest = settings_digest(wanted, own, plan, randomness, payment, source=source, **leaving)
     with place.held(), _advising(place):
         state = place.begun(digest, payment, resume=ending.resume)
         payment = said_key(payment and replace(payment, key=state.charge_key))
@@ -111,10 +115,17 @@ def release(
                         paid |= {"on_measured": place.measured, "on_progress": tell}
                         workers = reading.who.made() if dataset else None
                         found = _drawn(source if dataset else private, ready, plan, workers, **paid)
-                state = place.keep(found, state)
+                state = place.keep(_with_columns(found, carry, pool, layout, public), state)
         with finishing():
             certificate = place.publish(state, payment)
     _say_what_was_made(target, state, certificate, payment, fields, as_json=ending.as_json)
+
+
+def _with_columns(
+    found: Synthesized, carry: tuple[str, ...], pool: Sequence[Record], layout: options.Layout, public: Path | None
+) -> Synthesized:
+    """Return what was made with the columns of the pool that leave. Of a run that had drawn, the pool is read again."""
+    return found.joined(Carried.of(pool or layout.read_public(public, keep=carry), carry)) if carry else found
 
 
 def _fitted(wanted: CorpusSpec, pool: Sequence[Record], seed: int | None) -> Fitted:
@@ -223,8 +234,11 @@ def _check_inputs(source: str, public: Path | None, reading: CorpusReading) -> N
         refuse_same(source, public)
 
 
-def _check_fields(wanted: CorpusSpec, label_field: str | None, author_field: str | None) -> None:
+def _check_fields(
+    wanted: CorpusSpec, label_field: str | None, author_field: str | None, carry: tuple[str, ...]
+) -> None:
     """Raise ConfigError unless the settings and the named fields agree."""
+    require_pool_leaves(wanted, carry)
     if wanted.labels and label_field is None:
         raise ConfigError(f"Expected --label-field NAME: {wanted.kind} with labels reads the label of each record.")
     if label_field is not None and not wanted.labels:
@@ -288,8 +302,11 @@ def next_of_summary(path: Path, summary: Summary, *columns: str, show: bool = Tr
     return f"Next: {f'{first}; ' if show else ''}{written}{pool}."
 
 
-def _say_of_the_pool(wanted: CorpusSpec, pool: Sequence[Record]) -> None:
-    """Say what is known of the pool. The language of the private corpus is judged by `dptext check` alone."""
+def _read_pool(
+    wanted: CorpusSpec, layout: options.Layout, public: Path | None, label_field: str | None, carry: tuple[str, ...]
+) -> list[Record]:
+    """Read the pool, and say what is known of it. The language of the private corpus is judged by `check` alone."""
+    pool = layout.read_public(public, label=_public_label(layout, public, label_field), keep=carry)
     if wanted.advice:
         say(wanted.advice)
     n_texts = len(pool)
@@ -298,6 +315,7 @@ def _say_of_the_pool(wanted: CorpusSpec, pool: Sequence[Record]) -> None:
     if isinstance(wanted, SynthesisSpec) and wanted.repeats is not None and wanted.size > n_texts:
         so = "some leave more than once" if wanted.repeats else "no more leave"
         say(f"{wanted.size:,} texts are wanted, and the pool has {n_texts:,}: {so}.")
+    return pool
 
 
 @contextlib.contextmanager

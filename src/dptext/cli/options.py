@@ -143,6 +143,14 @@ PublicLabelFieldOption = Annotated[
     reads("--public-label-field", metavar="NAME", help="Field of the label in public files. Default: --label-field."),
 ]
 LabelFieldOption = Annotated[str | None, reads("--label-field", metavar="NAME", help="Field of the label.")]
+CarryOption = Annotated[
+    str | None,
+    leaves(
+        "--carry",
+        metavar="A,B",
+        help="Columns of the pool that leave with its texts, as they are public: slots, a translation, a rating.",
+    ),
+]
 AuthorFieldOption = Annotated[str | None, reads("--author-field", metavar="NAME", help="Field of the author.")]
 FormatOption = Annotated[
     str | None,

@@ -9,7 +9,7 @@ from typer import Argument
 
 from dptext.cli import options
 from dptext.cli.chosen import merged, set_values
-from dptext.cli.corpus_options import CorpusReading, Ending, Promised
+from dptext.cli.corpus_options import CorpusReading, Ending, Promised, listed
 from dptext.cli.corpus_runs import release
 from dptext.cli.grouped import promises
 from dptext.cli.many import Who
@@ -52,6 +52,7 @@ def synthesize(
     spec: options.SpecOption = None,
     layout: options.Layout,
     label_field: options.LabelFieldOption = None,
+    carry: options.CarryOption = None,
     author_field: options.AuthorFieldOption = None,
     paying: Paying,
     who: Who,
@@ -66,4 +67,5 @@ def synthesize(
             f"Expected a way to release texts or a report, found {wanted.kind}: dptext {wanted.command} makes one."
         )
     reading = CorpusReading(layout, label_field, author_field, who)
-    release(source, target, wanted, reading, paying, ending, public=public, inputs=(spec,))
+    leaving = tuple(listed(carry, "--carry")) if carry else ()
+    release(source, target, wanted, reading, paying, ending, public=public, carry=leaving, inputs=(spec,))

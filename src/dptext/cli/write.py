@@ -39,14 +39,7 @@ class PoolAgain:
             "--public", help="The pool, for a summary made --without-pool, or for --carry. Its digest is checked."
         ),
     ] = None
-    carry: Annotated[
-        str | None,
-        leaves(
-            "--carry",
-            metavar="A,B",
-            help="Columns of the pool that leave with its texts, as they are public: slots, a translation, a rating.",
-        ),
-    ] = None
+    carry: options.CarryOption = None
     public_text_field: options.PublicTextFieldOption = None
     public_record: options.PublicRecordOption = None
     public_sheet: options.PublicSheetOption = None

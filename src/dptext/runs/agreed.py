@@ -10,7 +10,7 @@ from dptext.mechanism import Mechanism
 from dptext.runs.certificate import Certificate
 from dptext.runs.plan import Plan
 from dptext.runs.statements import Statement, stated
-from dptext.runs.streaming import layout, require_guarantee
+from dptext.runs.streaming import layout, require_apart, require_guarantee
 from dptext.sampling.randomness import Randomness
 from dptext.text.columns import TEXTS_ONLY, Columns
 from dptext.text.formats import Format
@@ -52,6 +52,7 @@ def agreed(
     require_guarantee(mechanism.spec, plan.without_guarantee)
     require_csv(kind, safe_csv=plan.safe_csv)
     fields = Fields() if kind in TEXTS_ONLY else plan.fields
+    require_apart(mechanism.spec, fields)
     columns = replace(layout(mechanism.spec, plan.fields.keep, fields), safe_csv=plan.safe_csv)
     columns.names(kind)
     statement = stated(

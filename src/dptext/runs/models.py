@@ -92,15 +92,16 @@ def fitted(
         raise ConfigError(f"Expected public texts: {spec.kind} learns from them.")
     read = partial(as_records, text=text, label=label, empty_nulls=empty_nulls)
 
-    def records(texts: Texts) -> list[Record]:
-        return relabelled(read(texts), traits.labels)
+    def records(texts: Texts, keep: tuple[str, ...] = ()) -> list[Record]:
+        return relabelled(read(texts, keep=keep), traits.labels)
 
     given: dict[str, object] = {"public": [], "seed": seed}
     if public is not None and traits.learns is not Learns.NOTHING:
-        given["public"] = learned = records(public)
+        given["public"] = learned = records(public, traits.carries if pool is None else ())
         if warns and (said := _in_other_language(spec, learned)):
             warnings.warn(said, stacklevel=3)
-    given |= {name: records(each) for name, each in (("private", private), ("pool", pool)) if each is not None}
+    others = ("private", private, ()), ("pool", pool, traits.carries)
+    given |= {name: records(each, keep) for name, each, keep in others if each is not None}
     if traits.trains and on_progress is not None:
         given["on_progress"] = on_progress
     call: Callable[..., Mechanism[str]] = spec.fit

@@ -18,7 +18,7 @@ from dptext.runs.certificate import Certificate, Charged, certificate_path, read
 from dptext.runs.drawing import Drawing, Stream
 from dptext.runs.plan import reveals_of
 from dptext.runs.statements import Statement, stated
-from dptext.runs.streaming import BATCH_SIZE, layout, limited, released, require_guarantee, typed
+from dptext.runs.streaming import BATCH_SIZE, layout, limited, released, require_apart, require_guarantee, typed
 from dptext.sampling.randomness import Randomness, secure
 from dptext.text.batches import Batch
 from dptext.text.column_types import array, as_number, of_data
@@ -289,6 +289,7 @@ def privatize(
         )
     randomness, kept = randomness or secure(), (keep,) if isinstance(keep, str) else tuple(keep)
     fields = Fields(text=text, id=id, label=label, author=author, keep=kept)
+    require_apart(mechanism.spec, fields)
     in_memory = isinstance(private, Sized) and not isinstance(private, str)
     if max_per_author is not None:
         _validate.count(max_per_author=max_per_author)

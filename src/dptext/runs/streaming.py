@@ -18,6 +18,7 @@ from dptext.sampling.randomness import Randomness
 from dptext.text.batches import Batch, Releases, groups
 from dptext.text.column_types import written
 from dptext.text.columns import Columns
+from dptext.text.formats import Format
 from dptext.text.labels import with_labels
 from dptext.text.records import Fields, Record, Release
 
@@ -101,7 +102,13 @@ def layout(spec: Spec, keep: Iterable[str], fields: Fields) -> Columns:
     """Return the columns of a mechanism's releases."""
     traits = spec.traits
     released = traits.releases_text, traits.releases_vectors, traits.releases_labels
-    return Columns(*released, tuple(keep), fields=fields)
+    return Columns(*released, tuple(dict.fromkeys((*keep, *traits.carries))), fields=fields)
+
+
+def require_apart(spec: Spec, fields: Fields) -> None:
+    """Raise ConfigError if a column of public texts that leaves has the name of another column of the output."""
+    if spec.traits.carries:
+        replace(layout(spec, (), fields), keep=(*fields.keep, *spec.traits.carries)).names(Format.JSONL)
 
 
 def typed(columns: Columns, found: Mapping[str, Any], spec: Spec) -> Columns:

@@ -220,7 +220,7 @@ def summarize(
         named = () if like is None or isinstance(like, Synthesized) else (Path(like),)
         return replace(found, inputs=(*found.inputs, *named))
     require_measured(wanted, also)
-    ready = read_pool(wanted, corpus, public, text=public_text or text, seed=seed)
+    ready, _ = read_pool(wanted, corpus, public, text=public_text or text, seed=seed)
     if said := without_drafts(ready):
         warnings.warn(said, stacklevel=2)
     return run(corpus, ready, payment=payment, randomness=randomness)

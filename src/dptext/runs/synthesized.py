@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from os import PathLike
@@ -12,6 +13,7 @@ from typing import Any, BinaryIO, Final, cast
 from dptext._wording import html_text
 from dptext.errors import ConfigError, needing
 from dptext.privacy.guarantee import Guarantee
+from dptext.runs.carried import Carried
 from dptext.runs.certificate import Certificate, certificate_path
 from dptext.runs.specs import synthesis_from_settings
 from dptext.synthesis.page import topics_page
@@ -62,6 +64,15 @@ class Synthesized:
     def guarantees(self) -> tuple[Guarantee, ...]:
         """The guarantees of the whole corpus with its report."""
         return self.certificate.guarantees
+
+    def joined(self, carried: Carried) -> Synthesized:
+        """Return the corpus with these columns of its pool. ConfigError: a text is none of the pool's."""
+        releases = carried.joined(self.releases)
+        fields = replace(self.fields, keep=(*self.fields.keep, *carried.names))
+        columns = Columns(label=bool(releases) and releases[0].label is not None, keep=fields.keep, fields=fields)
+        digest = hashlib.sha256(encode_batch(releases, Format.JSONL, columns)).hexdigest()
+        certificate = replace(self.certificate, sha256=digest, fields=columns.renamed)
+        return replace(self, releases=releases, fields=fields, certificate=certificate)
 
     def write(
         self,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from os import PathLike
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 from dptext.errors import BrokenFileError, ConfigError, DataError
 from dptext.privacy.guarantee import Unit
 from dptext.runs.apart import refuse_same
+from dptext.runs.carried import Carried
 from dptext.runs.certificate import READING, Certificate, Charged, stream_mark
 from dptext.runs.known_languages import in_other_language
 from dptext.runs.private import Private
@@ -33,7 +34,7 @@ from dptext.synthesis.sums import Draws
 from dptext.text.columns import Columns
 from dptext.text.formats import Format
 from dptext.text.reading import as_records
-from dptext.text.records import TEXT_FIELD, Fields, Release
+from dptext.text.records import TEXT_FIELD, Fields, Record, Release
 from dptext.text.tables import Texts
 from dptext.text.writers import encode_batch
 from dptext.types import Json
@@ -58,6 +59,7 @@ def synthesize(
     label: str | None = None,
     author: str | None = None,
     public_text: str | None = None,
+    carry: Sequence[str] = (),
     record: str | None = None,
     payment: Payment | None = None,
     randomness: Randomness | None = None,
@@ -78,6 +80,7 @@ def synthesize(
         label: column of the labels, if the settings have labels.
         author: column of the authors, needed for unit="author".
         public_text: column of the pool's texts; None for the same name as `text`.
+        carry: columns of the pool that leave with its texts, as in `dptext.write`; for "prototypes" and "votes".
         record: record of a private plain text file: "file", "line" or "block"; see `read_records`.
         payment: the account that is charged for everyone in it, before any noise is drawn.
         randomness: `randomness.secure()` by default; seeded randomness voids the guarantee.
@@ -98,21 +101,42 @@ def synthesize(
     spec = synthesis_from_settings({"kind": kind, **set_})
     fields = Fields(text=text, label=label, author=author, measured=spec.measured_fields)
     corpus = Private(private, fields, {"record": record})
-    fitted = read_pool(spec, corpus, public, text=public_text or text, seed=seed)
-    return run(corpus, fitted, payment=payment, randomness=randomness)
+    require_pool_leaves(spec, carry)
+    Columns(label=bool(spec.labels), keep=tuple(carry), fields=Fields(text=text, label=label)).names(Format.JSONL)
+    fitted, pool = read_pool(spec, corpus, public, text=public_text or text, keep=tuple(carry), seed=seed)
+    carried = Carried.of(pool, carry)
+    found = run(corpus, fitted, payment=payment, randomness=randomness)
+    return found.joined(carried) if carry else found
 
 
-def read_pool(spec: CorpusSpec, private: Private, public: Texts | None, *, text: str, seed: int | None) -> Fitted:
-    """Return the synthesis, fitted to the pool; errors as `synthesize`, before the charge.
+def require_pool_leaves(spec: CorpusSpec, carry: Sequence[str]) -> None:
+    """Raise ConfigError if columns are to leave with public texts, and no public text leaves."""
+    if carry and getattr(spec, "repeats", None) is None:
+        raise ConfigError(
+            f"Expected prototypes or votes for columns that leave with texts of the pool, found {spec.kind}, which "
+            "releases no such texts."
+        )
+
+
+def read_pool(
+    spec: CorpusSpec,
+    private: Private,
+    public: Texts | None,
+    *,
+    text: str,
+    keep: tuple[str, ...] = (),
+    seed: int | None,
+) -> tuple[Fitted, tuple[Record, ...]]:
+    """Return the synthesis, fitted to the pool, and the pool; errors as `synthesize`, before the charge.
 
     A warning, at the call of the caller, comes of a pool in a language that the readers of the settings do not know.
     """
     refuse_same(private.source, public)
     private.check()
-    pool = tuple(as_records(public, text=text))
+    pool = tuple(as_records(public, text=text, keep=keep))
     if said := in_other_language(spec, [record.text for record in pool]):
         warnings.warn(said, stacklevel=3)
-    return spec.fit(public=pool, seed=seed)
+    return spec.fit(public=pool, seed=seed), pool
 
 
 def require_columns(spec: CorpusSpec, fields: Fields) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -16,6 +15,7 @@ from dptext.doors import Door
 from dptext.embeddings.encoders import OwnEncoder
 from dptext.errors import ConfigError, MissingExtraError
 from dptext.language.reading import INSTALL, SMOLLM2, is_there
+from dptext.runs.carried import Carried
 from dptext.runs.certificate import Certificate, certificate_path
 from dptext.runs.results import IN_MEMORY
 from dptext.runs.summarizing import ReadSummary, read_summary
@@ -29,13 +29,11 @@ from dptext.synthesis.kept_writing import KeptWriting
 from dptext.synthesis.pool import pool_texts
 from dptext.synthesis.spec import Progress, Synthetic
 from dptext.synthesis.summary import Summary
-from dptext.text.columns import Columns
-from dptext.text.formats import Format, Scalar
+from dptext.text.formats import Scalar
 from dptext.text.reading import as_records
 from dptext.text.records import ID_FIELD, LABEL_FIELD, TEXT_FIELD, Fields, Release
 from dptext.text.schema import IdColumn
 from dptext.text.tables import Texts
-from dptext.text.writers import encode_batch
 from dptext.types import Json
 from dptext.version import __version__
 
@@ -85,7 +83,7 @@ class Prepared:
         writer: name of the writer.
         how: its settings.
         instead: a sentence if it is not the writer that other computers would take.
-        carried: values of columns that leave with texts of the pool, by text.
+        carried: columns that leave with texts of the pool.
     """
 
     summary: Summary
@@ -96,14 +94,14 @@ class Prepared:
     how: FromPool | FromLanguage
     instead: str
     mix: Mapping[str, float] | None
-    carried: Mapping[str, Mapping[str, Scalar]] = field(default_factory=dict, repr=False)
+    carried: Carried = field(default_factory=Carried, repr=False)
 
     @property
     def said(self) -> dict[str, Json]:
         """Writer, settings and mix, as the certificate has them."""
         settings = self.how.said() if isinstance(self.how, FromLanguage) else asdict(self.how)
         table = {name: True for name in ("rounded", "drop_other") if getattr(self.summary, name)}
-        carry: list[Json] = [*next(iter(self.carried.values()), ())]
+        carry: list[Json] = [*self.carried.names]
         more = {**({"mix": dict(self.mix)} if self.mix else {}), **({"carry": carry} if carry else {})}
         return {"writer": self.writer, **settings, **more, **table}
 
@@ -140,12 +138,11 @@ def prepared(
     else:
         found, certificate, digest = read_summary(summary)
         inputs = (Path(summary), certificate_path(Path(summary)))
-    carried: dict[str, Mapping[str, Scalar]] = {}
+    carried = Carried()
     if public is not None:
         records = as_records(public, text=public_text or text, keep=tuple(carry))
         found = found.with_pool(pool_texts(records))
-        for each in records if carry else ():
-            carried.setdefault(each.text, {name: each.kept.get(name) for name in carry})
+        carried = Carried.of(records, carry)
         inputs += (Path(public),) if isinstance(public, str | PathLike) else ()
     if not found.public.has_pool:
         raise ConfigError(
@@ -282,8 +279,7 @@ def write(
             by, writer=writer, size=size, mix=mix, public=public, public_text=public_text, text=text, carry=carry,
             rounded=rounded, drop_other=drop_other, **set_,
         )  # fmt: skip
-    own = tuple(next(iter(by.carried.values()), ()))
-    require_apart(by.summary, text, label, own)
+    require_apart(by.summary, text, label, by.carried.names)
     how, more = by.how, dict[str, Any]()
     source = secure() if seed is None else seeded(seed)
     if isinstance(how, FromLanguage):
@@ -300,11 +296,10 @@ def write(
         *_shares(by.summary, by.mix),
     )  # fmt: skip
     model = {"weights": made.weights} if made.weights else {}
-    carried = [by.carried[each] for each in made.texts] if own else []
-    table = WrittenColumns.of(by.summary, made, source).carrying(carried)
+    table = WrittenColumns.of(by.summary, made, source)
     return _derived(
         replace(made, sentences=said), table, by.certificate, by.sha256, {**by.said, **model}, by.inputs,
-        Fields(text=text, label=label, id=table.id, keep=tuple(table.columns)),
+        Fields(text=text, label=label, id=table.id, keep=tuple(table.columns)), by.carried,
     )  # fmt: skip
 
 
@@ -338,12 +333,6 @@ class WrittenColumns:
         name = next((each.name for each in schema if isinstance(each, IdColumn) and each.rows == 1), None)
         ids = [str(i) for i in range(n)] if name is None else [str(value) for value in values.pop(name)]
         return cls(values, ids, name)
-
-    def carrying(self, carried: Sequence[Mapping[str, Scalar]]) -> Self:
-        """Return the columns and those that leave with the text of each row."""
-        names = carried[0] if carried else ()
-        more = {name: [each[name] for each in carried] for name in names}
-        return replace(self, columns={**self.columns, **more})
 
     @property
     def kept(self) -> Iterator[dict[str, Scalar]]:
@@ -379,16 +368,13 @@ def _derived(
     how: Mapping[str, Json],
     inputs: tuple[Path, ...],
     fields: Fields,
+    carried: Carried,
 ) -> Synthesized:
     """Return texts with the certificate of the summary that they were written from."""
     rows = zip(table.ids, made.texts, made.labels, table.kept, strict=True)
     releases = tuple(Release(id_, text, label, kept) for id_, text, label, kept in rows)
     if not releases:
         raise ConfigError("Expected at least one text to leave, found none: take another writer, or more public texts.")
-    columns = Columns(label=releases[0].label is not None, keep=fields.keep, fields=fields)
-    data = encode_batch(releases, Format.JSONL, columns)
-    certificate = replace(
-        of, output=IN_MEMORY, sha256=hashlib.sha256(data).hexdigest(), records=len(releases), fields=columns.renamed,
-        derived={"summary": digest, **how},
-    )  # fmt: skip
-    return Synthesized(releases, made.report, made.sentences, certificate, "", inputs, None, b"", fields)
+    certificate = replace(of, output=IN_MEMORY, records=len(releases), derived={"summary": digest, **how})
+    found = Synthesized(releases, made.report, made.sentences, certificate, "", inputs, None, b"", fields)
+    return found.joined(carried)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar, overload
 
 import numpy as np
@@ -187,6 +187,19 @@ class Releases(Sequence[Release[str]]):
             Kept.of([each.kept for each in releases]),
             None if vectors[:1] in ([], [None]) else np.array(vectors),
         )
+
+    def carrying(self, columns: Mapping[str, Sequence[Scalar]]) -> Releases:
+        """Return the releases with these public columns behind their kept fields.
+
+        ConfigError: they keep a field of such a name.
+        """
+        if not columns:
+            return self
+        kept = self.kept if isinstance(self.kept, Kept) else Kept.of(self.kept)
+        own: Mapping[str, Sequence[Scalar]] = kept.columns if isinstance(kept, Kept) else {}
+        if own.keys() & columns.keys() or (len(self) and not isinstance(kept, Kept)):
+            raise ConfigError(f"Expected records that all keep the same fields, and none of {', '.join(columns)}.")
+        return replace(self, kept=Kept({**own, **columns}, len(self)))
 
     def __len__(self) -> int:
         return len(self.ids)

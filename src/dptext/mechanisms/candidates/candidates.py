@@ -30,7 +30,7 @@ from dptext.embeddings.embedder import read_alone
 from dptext.embeddings.likeness import GRID, STEPS
 from dptext.embeddings.npy import read_pool, save_pool
 from dptext.errors import ConfigError
-from dptext.mechanism import OnProgress, Remarks, Traits, seen
+from dptext.mechanism import UNSAID, OnProgress, Remarks, Traits, seen
 from dptext.mechanisms.bases import FittedMechanism, OneEpsilon, blocks_of, check_choices, texts_in_play
 from dptext.mechanisms.candidates.rankers import (
     OURS,
@@ -52,6 +52,7 @@ from dptext.sampling.exponential import Exponential
 from dptext.sampling.randomness import Randomness
 from dptext.sampling.top_k import LabelResponse, TopKRandomizedResponse
 from dptext.text.batches import Batch, Releases
+from dptext.text.formats import Scalar, is_scalar
 from dptext.text.inputs import reading_saved
 from dptext.text.reading import as_records
 from dptext.text.records import Record, Release, records_digest, require_labels
@@ -120,6 +121,8 @@ class Candidates(OneEpsilon):
         device: where the encoder computes.
         precision: number format of the sentence encoder: auto, float32, bfloat16, or int8, which is the fastest and the
             least exact.
+        carry: columns of the public texts that leave beside a candidate, such as slots or a rating. They are public,
+            and cost nothing. Of a text that occurs twice with one label the first ones count.
     """
 
     epsilon: float
@@ -134,6 +137,7 @@ class Candidates(OneEpsilon):
     ranker_model: str = ""
     label_share: float = 0.0
     precision: Literal["auto", "float32", "bfloat16", "int8"] = "auto"
+    carry: tuple[str, ...] = field(default=(), metadata={UNSAID: True})
     kind: Literal["candidates"] = field(default="candidates", init=False)
 
     def __post_init__(self) -> None:
@@ -149,6 +153,7 @@ class Candidates(OneEpsilon):
         if self.k and self.selection != "top_k":
             raise ConfigError(f"Expected k={self.k} to be 0 with selection={self.selection!r}: only top_k has a k.")
         object.__setattr__(self, "labels", _validate.labels(self.labels))
+        object.__setattr__(self, "carry", _validate.names(carry=self.carry))
         if self.label_weight and not self.labels:
             raise ConfigError(
                 f"Expected labels with label_weight={self.label_weight!r}, found none. Name the public set, as in "
@@ -165,7 +170,7 @@ class Candidates(OneEpsilon):
     def traits(self) -> Traits:
         """The mechanism reads the label of a record if labels take part in the ranking or the release."""
         reads, trains = bool(self.weight or self.label_share), self.ranker in ("text", "sentence", "distilled")
-        return Traits(takes_pool=True, trains=trains, labels=self.labels, reads_labels=reads)
+        return Traits(takes_pool=True, trains=trains, labels=self.labels, reads_labels=reads, carries=self.carry)
 
     @property
     def released(self) -> tuple[PureEvent | ExponentialEvent]:
@@ -228,10 +233,12 @@ class Candidates(OneEpsilon):
         DataError: a text cannot be written as UTF-8. MissingExtraError: the ranker's package is absent.
         """
         seed = secrets.randbits(32) if seed is None else seed
-        known, given = as_records(public), None if pool is None else as_records(pool)
+        known = as_records(public, keep=self.carry if pool is None else ())
+        given = None if pool is None else as_records(pool, keep=self.carry)
         asked = self._checked(known, "public")
         offered = asked if given is None else self._checked(given, "pool")
-        distinct = list({(record.label, record.text): record for record in offered if record.text.strip()}.values())
+        first = {(record.label, record.text): record for record in reversed(offered)}
+        distinct = [first[each] for each in dict.fromkeys((r.label, r.text) for r in offered if r.text.strip())]
         order = np.random.default_rng(seed).permutation(len(distinct))
         chosen = [distinct[i] for i in np.sort(order[: self.candidates]).tolist()]
         fewest = max(2, self.k + 1)
@@ -241,7 +248,7 @@ class Candidates(OneEpsilon):
         digests = (records_digest(known), "" if given is None else records_digest(given))
         ranker = self._ranker(texts, Path(self.ranker_model), on_progress=on_progress)
         asked = [] if given is None else [record for record in asked if record.text.strip()]
-        found = CandidatePool(texts, labels, self.k or 1, -STEPS, STEPS, *digests)
+        found = CandidatePool(texts, labels, self.k or 1, -STEPS, STEPS, *digests, carried=self._carried(chosen))
         if self.selection == "envelope":
             epsilon, response = self.text_epsilon, self.label_response
             found = enveloped(
@@ -260,6 +267,11 @@ class Candidates(OneEpsilon):
         how: dict[str, Any] = {"device": self.device, "precision": self.precision, "max_sentences": self.max_sentences}
         return load_ranker(self.ranker, texts, folder, centred=centred, saved=saved, on_progress=on_progress, **how)
 
+    def _carried(self, chosen: Sequence[Record]) -> dict[str, tuple[Scalar, ...]]:
+        if any(name not in record.kept for record in chosen for name in self.carry):
+            raise ConfigError(f"Expected public records that keep {', '.join(self.carry)}, as carry={self.carry!r}.")
+        return {name: tuple(record.kept[name] for record in chosen) for name in self.carry}
+
     def _checked(self, given: list[Record], name: str) -> list[Record]:
         require_labels(given, self.labels, name)
         return given if self.labels else [replace(record, label=None) for record in given]
@@ -274,6 +286,7 @@ class Candidates(OneEpsilon):
             chosen: dict[str, Any] = {name: described[name] for name in _CHOSEN}
             if self.selection == "envelope":
                 chosen |= {"least": tuple(described["least"]), "total": described["total"]}
+            chosen["carried"] = {name: tuple(values) for name, values in described.get("carried", {}).items()}
             pool = CandidatePool(read.texts, read.labels, **chosen)
             middle = np.array(described["centre"], np.float64)
             if not (
@@ -285,6 +298,9 @@ class Candidates(OneEpsilon):
                 and (self.k or pool.k) == pool.k
                 and all(type(number) is int for number in (*pool.least, pool.total))
                 and len(pool.least) == (len(pool) if self.selection == "envelope" else 0)
+                and tuple(pool.carried) == self.carry
+                and all(len(values) == len(pool) for values in pool.carried.values())
+                and all(is_scalar(value) for values in pool.carried.values() for value in values)
                 and bool(np.isfinite(middle).all())
                 and points.shape == (len(pool), *middle.shape)
                 and bool((np.abs(points.astype(np.int32)) <= GRID).all())
@@ -396,7 +412,7 @@ class CandidatesMechanism(FittedMechanism[Candidates]):
         """
         batch = Batch.of(records)
         cosines, response, choice = self._cosines(batch), self.spec.label_response, self.choice
-        texts: list[str] = []
+        drawn: list[int] = []
         given: list[str | None] = []
         for source, here in blocks_of(randomness, [1] * len(batch), _DOCUMENTS_AT_ONCE):
             labels = list(batch.labels[here])
@@ -404,6 +420,7 @@ class CandidatesMechanism(FittedMechanism[Candidates]):
                 labels = [response.labels[i] for i in response.choose(labels, source).tolist()]
             scores = self._scores(cosines[here], labels)
             chosen = choice.choose(self._by_likeness(scores), source).tolist()
-            texts += [self.pool.texts[i] for i in chosen]
+            drawn += chosen
             given += labels if response is not None else [self.pool.labels[i] for i in chosen]
-        return batch.released(texts, labels=given)
+        released = batch.released([self.pool.texts[i] for i in drawn], labels=given)
+        return released.carrying({name: [of[i] for i in drawn] for name, of in self.pool.carried.items()})

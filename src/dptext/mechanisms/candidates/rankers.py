@@ -9,7 +9,7 @@ A cosine is a whole number of steps of 2^-12: no float decides a rank. Every ran
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -29,6 +29,7 @@ from dptext.mechanism import FitProgress, OnProgress
 from dptext.sampling.envelope import tuned_response
 from dptext.sampling.exponential import Exponential
 from dptext.sampling.top_k import LabelResponse, agreement, best_number
+from dptext.text.formats import Scalar
 from dptext.text.inputs import SAVE_AGAIN
 from dptext.text.records import Record
 from dptext.text.tokens import composed, sentences, tokenize
@@ -258,6 +259,7 @@ class CandidatePool(TextPool):
         least, total: the whole numbers of `EnvelopeResponse`; empty without an envelope.
         low, high: scores, in steps of 2^-12, at which the exponential mechanism cuts.
         public, given: digests of the public records, and of the pool if the candidates come from a pool.
+        carried: columns that leave beside a candidate, by name.
     """
 
     k: int = 1
@@ -267,12 +269,15 @@ class CandidatePool(TextPool):
     given: str = ""
     least: tuple[int, ...] = ()
     total: int = 0
+    carried: Mapping[str, tuple[Scalar, ...]] = field(default_factory=dict)
 
     def described(self) -> dict[str, object]:
-        """Return the saved fields, which also enter digests; without an envelope as in older files."""
+        """Return the saved fields, which also enter digests; without an envelope or columns as in older files."""
         found = asdict(self)
         if not self.least:
             del found["least"], found["total"]
+        if not self.carried:
+            del found["carried"]
         return found
 
     def stretched(self, scores: Int16s) -> Floats:

@@ -1,0 +1,152 @@
+"""Columns of public texts that leave with them: `--carry` of `synthesize`, and of `fit` for `candidates`."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+import dptext as dp
+from commands import in_turn
+from dptext import sample_records
+from dptext.errors import ConfigError
+
+LABELS: Final = ("--labels", "health,travel,money,leisure", "--label-field", "topic")
+SMALL: Final = ("--encoder", "glove", "--set", "words=8", "--set", "topics=4", "--epsilon", "2", "--text-field", "body")
+CHOSEN: Final = ("--mechanism", "candidates", "--set", "ranker=tfidf", "--epsilon", "4", "--text-field", "body")
+
+
+def lines(path: Path, rows: list[dict[str, Any]]) -> None:
+    """Write rows as JSON Lines."""
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A private corpus without slots, and a pool that has them."""
+    found = tmp_path_factory.mktemp("carried")
+    private = [{"body": r.text, "topic": r.label, "product": "kettle"} for r in sample_records(300, seed=1)]
+    pool = [
+        {"body": r.text, "topic": r.label, "slots": f"O {i}", "stars": i % 5 or None}
+        for i, r in enumerate(sample_records(150, seed=2))
+    ]
+    lines(found / "private.jsonl", private)
+    lines(found / "pool.jsonl", pool)
+    return found
+
+
+def slots(folder: Path) -> dict[str, str]:
+    """The slots of each text of the pool; the first where a text stands twice."""
+    rows = [json.loads(line) for line in (folder / "pool.jsonl").read_text("utf-8").splitlines()]
+    return {row["body"]: row["slots"] for row in reversed(rows)}
+
+
+def ran(folder: Path, *given: object) -> str:
+    """Run a command, and return what it printed."""
+    (done,) = in_turn(tuple(map(str, given)), cwd=folder)
+    assert done.returncode == 0, (given, done.stderr)
+    return str(done.stdout)
+
+
+def read(path: Path) -> list[dict[str, str]]:
+    """Read a CSV file."""
+    with path.open(encoding="utf-8", newline="") as file:
+        return [*csv.DictReader(file)]
+
+
+@pytest.mark.parametrize("way", ["prototypes", "votes"])
+def test_slots_leave_with_a_corpus(folder: Path, way: str) -> None:
+    labels = LABELS if way == "prototypes" else ()
+    out = f"{way}.csv"
+    ran(
+        folder, "synthesize", "private.jsonl", out, "--public", "pool.jsonl", "-m", way, *labels, *SMALL,
+        "--carry", "slots,stars",
+    )  # fmt: skip
+    rows, own = read(folder / out), slots(folder)
+    assert len(rows) > 30
+    assert [*rows[0]] == ["id", "body", *(["topic"] if labels else []), "slots", "stars"]
+    assert all(row["slots"] == own[row["body"]] for row in rows)
+    assert {row["stars"] for row in rows} == {"", "1", "2", "3", "4"}
+    ran(folder, "explain", out)  # the certificate is of the file as it is
+
+
+def test_slots_leave_with_a_corpus_in_python(folder: Path) -> None:
+    made = dp.synthesize(
+        folder / "private.jsonl", folder / "pool.jsonl", kind="votes", text="body", carry=["slots"], encoder="glove",
+        words=8, topics=4,
+    )  # fmt: skip
+    own = slots(folder)
+    assert all(each.kept == {"slots": own[each.output]} for each in made.releases)
+    assert [*made.to_dict()] == ["id", "body", "slots"]
+    made.write(folder / "python.jsonl")
+    ran(folder, "explain", "python.jsonl")
+
+
+@pytest.mark.parametrize("source", ["private.jsonl", "many"])
+def test_slots_leave_with_candidates(folder: Path, source: str) -> None:
+    """Also from a folder, whose workers load the model; and beside a public field of the private records."""
+    if source == "many" and not (folder / source).exists():
+        (folder / source).mkdir()
+        rows = (folder / "private.jsonl").read_text("utf-8").splitlines(keepends=True)
+        for i in range(2):
+            (folder / source / f"{i}.jsonl").write_text("".join(rows[i::2]), "utf-8")
+    model, out = f"model-{source}", f"candidates-{source}"
+    ran(folder, "fit", *CHOSEN, "--public", "pool.jsonl", "--carry", "slots,stars", "--out", model)
+    target = f"{out}.csv" if source == "private.jsonl" else out
+    ran(folder, "privatize", source, target, "--model", model, "--text-field", "body", "--keep", "product")
+    if source == "many":
+        found = [
+            json.loads(line)
+            for file in (folder / out).rglob("*.jsonl")
+            for line in file.read_text("utf-8").splitlines()
+        ]
+    else:
+        found = read(folder / target)
+        assert [*found[0]] == ["id", "body", "product", "slots", "stars"]
+    own = slots(folder)
+    assert len(found) == 300
+    assert all((row["slots"], row["product"]) == (own[row["body"]], "kettle") for row in found)
+    assert len({row["slots"] for row in found}) > 20
+    ran(folder, "explain", target)
+
+
+def test_candidates_choose_as_they_do_without_columns(folder: Path) -> None:
+    """What is carried is joined after the choice: text, guarantee and digest are those without it."""
+    pool = [
+        dp.Record(str(i), row.text, row.label, kept={"slots": f"O {i}"})
+        for i, row in enumerate(sample_records(80, seed=5))
+    ]
+    private = [row.text for row in sample_records(40, seed=6)]
+    bare = dp.Candidates(epsilon=3, ranker="tfidf")
+    plain, carrying = bare.fit(public=pool, seed=1), dp.Candidates(epsilon=3, ranker="tfidf", carry=("slots",))
+    fitted = carrying.fit(public=pool, seed=1)
+    drawn = [dp.privatize(private, each, randomness=dp.randomness.seeded(7)).to_records() for each in (plain, fitted)]
+    assert [each.output for each in drawn[0]] == [each.output for each in drawn[1]]
+    assert plain.spec.guarantee() == fitted.spec.guarantee()
+    assert {tuple(each.kept) for each in drawn[1]} == {("slots",)}
+    with pytest.raises(ConfigError, match="keep slots"):
+        carrying.fit(public=[dp.Record("0", "a"), dp.Record("1", "b")])
+
+
+def test_what_cannot_be_carried_is_refused_before_anything_is_charged(folder: Path) -> None:
+    corpus = ("synthesize", "private.jsonl", "no.csv", "--public", "pool.jsonl", *SMALL)
+    fit = ("fit", "--public", "pool.jsonl", "--text-field", "body", "--out", "no")
+    ran(folder, "fit", *CHOSEN, "--public", "pool.jsonl", "--carry", "slots", "--out", "taken")
+    cases = {
+        (*corpus, *LABELS, "--carry", "weight"): "'weight'",
+        (*corpus, *LABELS, "--carry", "topic"): "topic",
+        (*corpus, *LABELS, "--carry", "slots,slots"): "slots",
+        (*corpus, "-m", "topics", "--carry", "slots"): "releases no such texts",
+        (*fit, "--mechanism", "candidates", "--epsilon", "4", "--set", "ranker=tfidf", "--carry", "weight"): "'weight'",
+        (*fit, "--mechanism", "erae", "--carry", "slots"): "'carry'",
+        ("privatize", "private.jsonl", "no.csv", "--model", "taken", "--text-field", "slots"): "slots",
+        ("privatize", "pool.jsonl", "no.csv", "--model", "taken", "--text-field", "body", "--keep", "slots"): "slots",
+    }
+    for given, said in cases.items():
+        (done,) = in_turn(given, cwd=folder)
+        assert done.returncode in (2, 4), (given, done.stderr)
+        assert said in done.stderr, (given, done.stderr)
+        assert not (folder / "no.csv").exists()
