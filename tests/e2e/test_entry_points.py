@@ -66,8 +66,8 @@ def dptext(folder: Path, interpreter: Interpreter) -> Run:
 
 
 def test_its_commands_are_listed_and_run(dptext: Run) -> None:
-    shown = dptext("--help")
-    assert "  headlines   Say how many different headlines a file holds.\n" in shown.partition("Choose:")[2]
+    section = dptext("--help").partition("Choose and understand:")[2]
+    assert "  headlines   Say how many different headlines a file holds.\n" in section
     assert "  repeats         Refuse a file that holds one headline twice.\n" in dptext("audit --help")
     assert dptext("headlines headlines.txt") == "3 headlines\n"
     dptext("audit repeats headlines.txt", code=1)

@@ -18,7 +18,7 @@ EXTRAS = {
         """
 dptext --help
 dptext check private.jsonl
-dptext init private.jsonl --text-field text --public public.jsonl --epsilon 4 --unit document
+dptext init private.jsonl --for texts --text-field text --public public.jsonl --epsilon 4 --unit document
 dptext fit --mechanism candidates --set epsilon=4 --set ranker=tfidf --public public.jsonl --out notes.model
 dptext privatize private.jsonl out.jsonl --model notes.model
 """,

@@ -135,14 +135,18 @@ def test_the_version_is_said() -> None:
 
 
 def test_mechanisms_are_a_line_each() -> None:
+    """Those that guarantee nothing share a line."""
     lines = dptext("mechanisms").stdout.splitlines()
     assert len(lines) <= SCREEN
-    for kind in MECHANISMS.usable():
-        assert sum(line.startswith(f"{kind} ") for line in lines) == 1
-    units = {line.split()[0]: line[len(lines[0].partition("UNIT")[0]) :].split()[0] for line in lines[1:-3]}
+    (line,) = (line for line in lines if line.startswith("Without a guarantee, to compare with: "))
+    bare = line.rstrip(".").split(": ")[1].split(", ")
+    for kind in (*MECHANISMS.usable(), *SYNTHESES):
+        assert sum(line.startswith(f"{kind} ") for line in lines) == (kind not in bare)
+    assert {"random_redaction", "pii_redaction"} <= {*bare}
+    head = next(line for line in lines if line.startswith("EACH TEXT"))
+    units = {line.split()[0]: line[len(head.partition("UNIT")[0]) :].split()[0] for line in lines if line}
     assert units["candidates"] == "document"
     assert units["word_metric"] == "token"
-    assert units["random_redaction"] == units["pii_redaction"] == "none"  # a delta of 1 - level protects nobody
 
 
 @pytest.mark.slow_cases("adept_dpsgd", "embedded", why="the other mechanisms stay")
@@ -175,7 +179,7 @@ def test_a_synthesis_is_explained_by_name_with_its_own_command(kind: str) -> Non
     if kind == "summary":
         command = "summarize PRIVATE OUT --public POOL "
     assert f"dptext {command}" in dptext("mechanisms", kind).stdout
-    assert kind in dptext("mechanisms").stdout.splitlines()[-1]
+    assert any(line.startswith(f"{kind} ") for line in dptext("mechanisms").stdout.splitlines())
     for command in (("explain",), ("fit", "--public", "x", "--out", "y"), ("privatize", "x", "y")):
         refused = dptext(*command, "--mechanism", kind, "--set", "epsilon=1")
         assert refused.returncode == 2
@@ -347,7 +351,8 @@ def reviews(tmp_path: Path) -> Path:
 
 def test_init_writes_what_fit_and_privatize_read(reviews: Path) -> None:
     done = dptext(
-        *("init", "in.jsonl", "--text-field", "review", "--label-field", "topic", "--public", "public.jsonl"),
+        *("init", "in.jsonl", "--for", "texts", "--text-field", "review", "--label-field", "topic"),
+        *("--public", "public.jsonl"),
         cwd=reviews,
     )
     assert done.returncode == 0, done.stderr
@@ -361,7 +366,7 @@ def test_init_writes_what_fit_and_privatize_read(reviews: Path) -> None:
         assert ran.returncode == 0, ran.stderr
     settings = json.loads((reviews / "in.private.jsonl.guarantee.json").read_text())["settings"]
     assert settings["labels"] == ["health", "leisure", "money", "travel"]
-    again = dptext("init", "in.jsonl", cwd=reviews)
+    again = dptext("init", "in.jsonl", "--for", "texts", cwd=reviews)
     assert again.returncode == 2
     assert "--force" in again.stderr
 
@@ -371,15 +376,15 @@ def test_init_reads_no_private_label(reviews: Path) -> None:
     text = (reviews / "in.jsonl").read_text()
     (reviews / "in.jsonl").write_text(text + '{"review": "so", "topic": "zq9canary"}\n')
     options = ("--text-field", "review", "--label-field", "topic", "--public", "public.jsonl")
-    assert dptext("init", "in.jsonl", *options, cwd=reviews).returncode == 0
+    assert dptext("init", "in.jsonl", "--for", "texts", *options, cwd=reviews).returncode == 0
     assert "zq9canary" not in (reviews / "dptext.toml").read_text()
 
 
 def test_init_without_public_text_says_what_there_is(reviews: Path) -> None:
-    refused = dptext("init", "in.jsonl", "--text-field", "review", cwd=reviews)
+    refused = dptext("init", "in.jsonl", "--for", "texts", "--text-field", "review", cwd=reviews)
     assert refused.returncode == 2
     assert "--unit token" in refused.stderr
-    done = dptext("init", "in.jsonl", "--text-field", "review", "--unit", "token", cwd=reviews)
+    done = dptext("init", "in.jsonl", "--for", "texts", "--text-field", "review", "--unit", "token", cwd=reviews)
     assert done.stdout.startswith("Take word_metric")
     assert "dptext fit" not in done.stdout
     assert 'kind = "word_metric"' in (reviews / "dptext.toml").read_text()
@@ -388,14 +393,14 @@ def test_init_without_public_text_says_what_there_is(reviews: Path) -> None:
 def test_init_refuses_the_private_file_as_public(reviews: Path) -> None:
     (reviews / "copy.jsonl").write_bytes((reviews / "in.jsonl").read_bytes())
     for name in ("in.jsonl", "copy.jsonl"):
-        done = dptext("init", "in.jsonl", "--text-field", "review", "--public", name, cwd=reviews)
+        done = dptext("init", "in.jsonl", "--for", "texts", "--text-field", "review", "--public", name, cwd=reviews)
         assert done.returncode == 2
         assert "the private file itself" in done.stderr
 
 
 def test_init_takes_no_field_because_of_its_texts(reviews: Path) -> None:
     """The longest texts suggest a field; only the user, or the name `text`, decides."""
-    done = dptext("init", "in.jsonl", "--public", "public.jsonl", cwd=reviews)
+    done = dptext("init", "in.jsonl", "--for", "texts", "--public", "public.jsonl", cwd=reviews)
     assert done.returncode == 2
     assert "Expected --text-field NAME" in done.stderr
     assert "'review', 'topic' (the longest texts are in 'review')" in done.stderr
@@ -410,7 +415,9 @@ def test_what_the_private_file_suggests_is_printed_and_what_the_public_one_says_
     rows = [json.loads(line) for line in (reviews / name).read_text().splitlines()]
     rows[0]["review"], rows[1]["review"] = "<b>so</b>", None
     (reviews / name).write_text("".join(json.dumps(row) + "\n" for row in rows) + "{\n" * (not public))
-    done = dptext("init", "in.jsonl", "--text-field", "review", "--public", "public.jsonl", cwd=reviews)
+    done = dptext(
+        "init", "in.jsonl", "--for", "texts", "--text-field", "review", "--public", "public.jsonl", cwd=reviews
+    )
     assert done.returncode == 0, done.stderr
     written = (reviews / "dptext.toml").read_text()
     for key in ("empty-nulls", "strip-html"):
@@ -427,7 +434,7 @@ def test_init_writes_the_form_of_the_public_file(reviews: Path) -> None:
     rows = [json.loads(line)["review"] for line in (reviews / "public.jsonl").read_text().splitlines()]
     (reviews / "public.csv").write_bytes(b"review;n\n" + "".join(f'"{row} é";1\n' for row in rows).encode("cp1252"))
     (reviews / "in.csv").write_text("review,n\nschön,1\n", "utf-8")
-    done = dptext("init", "in.csv", "--text-field", "review", "--public", "public.csv", cwd=reviews)
+    done = dptext("init", "in.csv", "--for", "texts", "--text-field", "review", "--public", "public.csv", cwd=reviews)
     assert done.returncode == 0, done.stderr
     assert 'delimiter = ";"\nencoding = "cp1252"\n' in (reviews / "dptext.toml").read_text()
     commands = [shlex.split(line)[1:] for line in done.stdout.splitlines() if line.startswith("  dptext ")]
@@ -441,7 +448,7 @@ def test_init_writes_the_form_of_the_public_file(reviews: Path) -> None:
 @pytest.mark.parametrize("epsilon", ["0", "-1", "nan"])
 def test_init_takes_no_epsilon_that_is_none(reviews: Path, epsilon: str) -> None:
     options = ("--text-field", "review", "--public", "public.jsonl", "--epsilon", epsilon)
-    assert dptext("init", "in.jsonl", *options, cwd=reviews).returncode == 2
+    assert dptext("init", "in.jsonl", "--for", "texts", *options, cwd=reviews).returncode == 2
     assert not (reviews / "dptext.toml").exists()
 
 
@@ -451,7 +458,7 @@ def test_init_asks_again_where_an_answer_cannot_be(reviews: Path) -> None:
     os.write(
         ours, "".join(f"{each}\n" for each in (*answers, "author", "paragraph", "document", "ten", "-1", "10")).encode()
     )
-    done = dptext("init", "in.jsonl", cwd=reviews, stdin=os.ttyname(theirs))
+    done = dptext("init", "in.jsonl", "--for", "texts", cwd=reviews, stdin=os.ttyname(theirs))
     os.close(ours)
     os.close(theirs)
     assert done.returncode == 0, done.stderr
@@ -478,7 +485,7 @@ def test_init_asks_again_where_an_answer_cannot_be(reviews: Path) -> None:
 )
 def test_init_refuses_at_once_what_an_option_says_wrongly(reviews: Path, option: tuple[str, str], words: str) -> None:
     given = {"--text-field": "review", "--public": "public.jsonl", **dict([option])}
-    done = dptext("init", "in.jsonl", *(part for pair in given.items() for part in pair), cwd=reviews)
+    done = dptext("init", "in.jsonl", "--for", "texts", *(part for pair in given.items() for part in pair), cwd=reviews)
     assert done.returncode == 2
     assert words in done.stderr
     assert not (reviews / "dptext.toml").exists()
@@ -492,7 +499,7 @@ def test_init_reads_files_of_two_forms(reviews: Path) -> None:
         + b"".join(f'"{row["review"]} schön";{row["topic"]}\r\n'.encode("cp1252") for row in rows)
     )
     options = ("--text-field", "review", "--label-field", "topic", "--public", "public.csv")
-    done = dptext("init", "in.jsonl", *options, cwd=reviews)
+    done = dptext("init", "in.jsonl", "--for", "texts", *options, cwd=reviews)
     assert done.returncode == 0, done.stderr
     for line in done.stdout.splitlines():
         if line.startswith("  dptext "):

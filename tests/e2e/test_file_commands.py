@@ -60,13 +60,8 @@ def test_check_names_what_works_and_it_works(work: Path) -> None:
     assert "Keep   not 'Nr' (--keep copies fields as they are): unique in each row" in done.stdout
     assert len(lines) <= 24
     assert CANARY not in done.stdout
-    (line,) = (line for line in lines if line.startswith("  dptext privatize"))
-    ran = dptext(*shlex.split(line.replace("--model MODEL", "--spec spec.toml"))[1:], cwd=work)
-    assert ran.returncode == 0, ran.stderr
-    assert "an empty text is privatized like any other" in ran.stdout
-    first, *_ = (work / "excel.private.jsonl").read_text("utf-8").splitlines()
-    assert list(json.loads(first)) == ["id", "Bewertung"]
-    assert dptext("explain", "excel.private.jsonl", cwd=work).returncode == 0
+    (line,) = (line for line in lines if line.startswith("  dptext summarize"))
+    assert shlex.split(line)[-4:] == ["--encoding", "cp1252", "--text-field", "Bewertung"]
 
 
 def test_check_warns_of_long_texts(work: Path) -> None:
@@ -90,35 +85,41 @@ def test_check_warns_of_long_texts(work: Path) -> None:
 
 
 def proposed(work: Path, path: str) -> list[list[str]]:
-    """The commands that `check` proposes, the file itself in place of a public one."""
+    """The commands that `check` proposes, for a pool of the same form."""
     record = ["--record", "line"] if path.endswith(".txt") else []
     lines = dptext("check", path, *record, cwd=work).stdout.splitlines()
-    return [[path if part == "PUBLIC" else part for part in shlex.split(line)[1:]] for line in lines if "MODEL" in line]
+    given = {"PUBLIC": f"pool.{path.partition('.')[2]}", "N": "50"}
+    return [[given.get(part, part) for part in shlex.split(line)[1:]] for line in lines if line.startswith("  dptext ")]
 
 
 @pytest.mark.slow_cases("rows.v2.json", "rows.jsonl", "texts.txt", why="the CSV of Excel stays")
 @pytest.mark.parametrize("path", ["excel.csv", "rows.v2.json", "rows.jsonl", "texts.txt"])
 def test_both_commands_that_check_proposes_work(work: Path, path: str) -> None:
-    rows = [{"review": f"{WORDS[i % 9]} is {i}", "stars": i % 5} for i in range(40)]
-    (work / "rows.v2.json").write_text(json.dumps(rows), "utf-8")
-    (work / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows) + "{\n", "utf-8")
-    (work / "texts.txt").write_text("".join(f"{row['review']}\n" for row in rows), "utf-8")
-    fit, run = proposed(work, path)
-    assert run[2] == f"{path.partition('.')[0]}.private.jsonl"
-    assert not {"--on-error", "--strip-html", "--empty-nulls"} & {*fit, *run}  # what certificates state is decided
-    if path == "rows.jsonl":  # a broken line
-        (work / path).write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
-    for command in (fit, run):
+    rows = [{"review": f"{WORDS[i % 9]} is {i}", "stars": i % 5} for i in range(80)]
+    for stem, part in (("rows", rows[:40]), ("pool", rows[40:])):
+        (work / f"{stem}.v2.json").write_text(json.dumps(part), "utf-8")
+        (work / f"{stem}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in part), "utf-8")
+    (work / "rows.jsonl").write_text((work / "rows.jsonl").read_text("utf-8") + "{\n", "utf-8")  # a broken line
+    for name, part in (("texts.txt", rows[:40]), ("pool.txt", rows[40:])):
+        (work / name).write_text("".join(f"{row['review']}\n" for row in part), "utf-8")
+    lines = EXCEL.splitlines(keepends=True)
+    (work / "pool.csv").write_bytes("".join([lines[0], *lines[30:]]).encode("cp1252"))
+    measure, write = proposed(work, path)
+    stem = path.partition(".")[0]
+    assert (measure[:3], write[:3]) == (
+        ["summarize", path, f"{stem}.summary"], ["write", f"{stem}.summary", f"{stem}.written.csv"]
+    )  # fmt: skip
+    assert not {"--on-error", "--strip-html", "--empty-nulls"} & {
+        *measure,
+        *write,
+    }  # the owner decides
+    quick = ["--encoder", "glove", "--set", "words=8", "--set", "topics=4"]
+    for command in ([*measure, *quick], write):
         done = dptext(*command, cwd=work)
         assert done.returncode == 0, done.stderr
-    told = done.stdout.splitlines()[-1]
-    judged = {"rows": " --text-field review", "texts": " --record line"}.get(path.partition(".")[0], "")
-    if path == "excel.csv":
-        judged = " --text-field Bewertung --delimiter ';' --encoding cp1252"
-    more = f"dptext utility fidelity {path} {run[2]} --public PUBLIC{judged}"
-    assert told == f"Next: dptext explain {run[2]}; was it worth it: {more}"
-    judge = shlex.split(more.replace("PUBLIC", fit[fit.index("--public") + 1]))[1:]
-    assert dptext(*judge, cwd=work).returncode == 0
+    column = {"rows": "review", "excel": "Bewertung"}.get(stem, "text")
+    assert (work / f"{stem}.written.csv").read_text("utf-8").splitlines()[0] == f"id,{column}"
+    assert dptext("explain", f"{stem}.written.csv", cwd=work).returncode == 0
 
 
 def test_check_as_json(work: Path) -> None:
@@ -299,7 +300,7 @@ def test_the_texts_of_a_public_file_may_be_in_another_column(work: Path) -> None
     assert "Expected releases with labels" in done.stderr  # the files were read
     (work / "dptext.toml").unlink()
     options = ("--text-field", "Bewertung", "--public", "public.csv", "--public-text-field", "words")
-    done = dptext("init", "excel.csv", *options, "--epsilon", "9", cwd=work)
+    done = dptext("init", "excel.csv", "--for", "texts", *options, "--epsilon", "9", cwd=work)
     assert done.returncode == 0, done.stderr
     assert 'public-text-field = "words"' in (work / "dptext.toml").read_text("utf-8")
 
@@ -321,7 +322,9 @@ def test_the_next_line_of_fit_works_as_printed(work: Path) -> None:
     asked = ["excel.csv" if word == "IN" else "next.jsonl" if word == "OUT" else word for word in shlex.split(told)[2:]]
     done = dptext(*asked, cwd=work)
     assert done.returncode == 0, done.stderr
-    done = dptext("init", "excel.csv", *layout[:2], *public, "--public-label-field", "stars", cwd=work)
+    done = dptext(
+        "init", "excel.csv", "--for", "texts", *layout[:2], *public, "--public-label-field", "stars", cwd=work
+    )
     assert done.returncode == 0, done.stderr
     assert 'public-label-field = "stars"' in (work / "dptext.toml").read_text("utf-8")
     assert dptext("check", "excel.csv", cwd=work).returncode == 0  # reads dptext.toml

@@ -152,8 +152,11 @@ def left(data: bytes, ending: str, folder: Path) -> dict[str, Any]:
     (folder / source).write_bytes(data)
     record = ("--record", "line") * (ending == "txt")
     found: dict[str, Any] = {"check": command("check", source, *record)[0]}
-    found["init"] = command("init", source, "--public", "public.csv", *record)[0]
-    found["dptext.toml"] = Path("dptext.toml").read_bytes() if Path("dptext.toml").exists() else None
+    for needs in ("corpus", "texts"):
+        found[f"init {needs}"] = command("init", source, "--for", needs, "--public", "public.csv", *record, "--force")[
+            0
+        ]
+        found[f"dptext.toml {needs}"] = Path("dptext.toml").read_bytes() if Path("dptext.toml").exists() else None
     found["fit"] = command("fit", "--set", "ranker=tfidf", "--seed", 0)
     found["model"] = {path.name: path.read_bytes() for path in Path().glob("in.model/*")}
     found["privatize"] = command("privatize", source, "out.jsonl", "--empty-nulls", "--model", "in.model")
@@ -178,7 +181,7 @@ def differences(ending: str, folder: Path, names: tuple[str, ...] = ()) -> dict[
     public = [{"text": each.text, "title": "schön"} for each in sample_records(60, seed=4)]
     (folder / "public.csv").write_bytes((as_excel_saves if ending == "excel.csv" else as_csv)(public))
     plain = left(files.pop("plain"), ending, folder)
-    assert (plain["init"], plain["privatize"][0], plain["synthesize"][0]) == (0, 0, 0)
+    assert (plain["init texts"], plain["privatize"][0], plain["synthesize"][0]) == (0, 0, 0)
     found = {}
     for name in names or files:
         other = left(files[name], ending, folder)
@@ -243,8 +246,8 @@ def synthesize_counts(patch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("plant", "record", "seen"),
     [
-        (init_takes_the_longest, "another column is longest", "dptext.toml"),
-        (init_writes_what_it_sees, "tags", "dptext.toml"),
+        (init_takes_the_longest, "another column is longest", "dptext.toml corpus"),
+        (init_writes_what_it_sees, "tags", "dptext.toml texts"),
         (privatize_guesses, "tags", "its certificate"),
         (synthesize_counts, "another encoding", "synthesize"),
     ],

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-
-pytest.importorskip("sentence_transformers")
 
 import tongues
 import torch_folders
 from commands import dptext
 from dptext.runs.summarizing import read_summary
 from dptext.text.function_words import FUNCTION_WORDS
+
+# To import it takes seconds, of which the quick tests have no use.
+pytestmark = pytest.mark.skipif(find_spec("sentence_transformers") is None, reason="needs sentence-transformers")
 
 
 def ran(folder: Path, *given: object) -> tuple[str, str]:

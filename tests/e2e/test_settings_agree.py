@@ -47,7 +47,7 @@ def test_an_author_whom_nothing_protects_is_not_named_in_vain(project: Path) -> 
 def test_the_end_of_the_input_at_a_question_is_no_refuted_claim(project: Path) -> None:
     ours, theirs = pty.openpty()
     os.write(ours, b"\x04")
-    done = dptext("init", "in.csv", "--force", cwd=project, stdin=os.ttyname(theirs))
+    done = dptext("init", "in.csv", "--for", "texts", "--force", cwd=project, stdin=os.ttyname(theirs))
     os.close(ours)
     os.close(theirs)
     assert done.returncode == 2

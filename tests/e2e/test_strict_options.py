@@ -114,7 +114,7 @@ def test_a_device_that_is_not_here_is_refused_where_nothing_computes_there(work:
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [
-        (("init", "in.csv", "--unit", "token"), 0),
+        (("init", "in.csv", "--for", "texts", "--unit", "token"), 0),
         pytest.param(("recommend",), 0, marks=pytest.mark.slow),
         pytest.param(("privatize", "-", "out.csv", "--format", "csv", "--model", "model"), 4, marks=pytest.mark.slow),
     ],

@@ -6,7 +6,7 @@ COMMANDS = {
     "headlines": Command(
         "headline_parts:headlines",
         "Say how many different headlines a file holds.",
-        "Choose",
+        "Choose and understand",
         "dptext headlines headlines.txt",
     ),
     "audit repeats": Command(

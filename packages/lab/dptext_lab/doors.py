@@ -21,7 +21,7 @@ COMMANDS: Final[Mapping[str, Command]] = {
     "demo-adept": Command(
         "dptext_lab.cli.demo:demo",
         "Try ADePT on built-in texts: what it guarantees and keeps.",
-        "Choose",
+        "Begin",
         "dptext demo-adept",
     ),
     "papers": Command(

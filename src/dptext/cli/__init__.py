@@ -10,69 +10,77 @@ COMMANDS: Final[Mapping[str, Command]] = {
     "check": Command(
         "dptext.cli.check:check",
         "Describe a file, without showing its texts, and how to read it.",
-        "Release",
-        "dptext check reviews.csv",
+        "Begin",
+        "dptext check tickets.csv",
     ),
     "init": Command(
         "dptext.cli.init:init",
-        "Answer a few questions, and get a mechanism and a dptext.toml. `fit` and `privatize` read the file.",
-        "Release",
-        "dptext init reviews.csv --text-field review --public public.csv --epsilon 10",
+        "Say what readers need, and get the commands to type. They read dptext.toml.",
+        "Begin",
+        "dptext init tickets.csv --text-field body --public public.csv",
+    ),
+    "demo": Command(
+        "dptext.cli.demo:demo",
+        "Measure built-in texts, write a corpus, and judge it.",
+        "Begin",
+        "dptext demo",
+    ),
+    "doctor": Command(
+        "dptext.cli.doctor:doctor",
+        "Say what is installed, and what to install for what.",
+        "Begin",
+        "dptext doctor",
+    ),
+    "summarize": Command(
+        "dptext.cli.summarize:summarize",
+        "Measure a private corpus once, under one epsilon. Corpora are then written from the summary, for free.",
+        "A corpus under one epsilon",
+        "dptext summarize tickets.csv tickets.summary --public public.csv --label-field topic --labels bill,parcel",
+    ),
+    "summary": Command(
+        "", "Print a summary, and add summaries of several owners or months.", "A corpus under one epsilon"
+    ),
+    "write": Command(
+        "dptext.cli.write:write",
+        "Write a corpus from a summary, as often as you like. It reads no private text and costs nothing.",
+        "A corpus under one epsilon",
+        "dptext write tickets.summary tickets.csv --size 2000",
+    ),
+    "synthesize": Command(
+        "dptext.cli.synthesize:synthesize",
+        "Write a corpus that says what a private one says, or a report. One epsilon covers all that leaves.",
+        "A corpus under one epsilon",
+        "dptext synthesize tickets.csv tickets.synthetic.jsonl --public public.csv --mechanism votes",
     ),
     "fit": Command(
         "dptext.cli.mechanisms:fit",
         "Make a model for `privatize --model` from public records. Some mechanisms learn from private ones.",
-        "Release",
+        "Each text under an epsilon of its own",
         "dptext fit --mechanism candidates --epsilon 10 --public public.csv --out reviews.model",
     ),
     "privatize": Command(
         "dptext.cli.privatize:privatize",
         "Privatize IN into OUT, with a certificate beside it.",
-        "Release",
+        "Each text under an epsilon of its own",
         "dptext privatize reviews.csv reviews.private.csv --model reviews.model",
-    ),
-    "summarize": Command(
-        "dptext.cli.summarize:summarize",
-        "Measure a private corpus once, under one epsilon. Corpora are then written from the summary, for free.",
-        "Release",
-        "dptext summarize tickets.csv tickets.summary --public public.csv --label-field topic --labels bill,parcel",
-    ),
-    "write": Command(
-        "dptext.cli.write:write",
-        "Write a corpus from a summary, as often as you like. It reads no private text and costs nothing.",
-        "Release",
-        "dptext write tickets.summary tickets.csv --size 2000",
-    ),
-    "summary": Command("", "Print a summary, and add summaries of several owners or months.", "Release"),
-    "synthesize": Command(
-        "dptext.cli.synthesize:synthesize",
-        "Write a corpus that says what a private one says, or a report. One epsilon covers all that leaves.",
-        "Release",
-        "dptext synthesize reviews.csv reviews.synthetic.jsonl --public public.csv --mechanism votes",
     ),
     "explain": Command(
         "dptext.cli.explain:explain",
         "Say in words what a release, model or mechanism guarantees.",
-        "Release",
-        "dptext explain reviews.private.csv",
+        "Choose and understand",
+        "dptext explain tickets.synthetic.jsonl",
+    ),
+    "recommend": Command(
+        "dptext.cli.recommend:recommend",
+        "Name what measured best, or say that public texts do as well.",
+        "Choose and understand",
+        "dptext recommend --of corpus --epsilon 1",
     ),
     "mechanisms": Command(
         "dptext.cli.mechanisms:mechanisms",
         "List the mechanisms, or explain one with its settings.",
-        "Choose",
+        "Choose and understand",
         "dptext mechanisms candidates",
-    ),
-    "recommend": Command(
-        "dptext.cli.recommend:recommend",
-        "Name the mechanism that measured best under a guarantee.",
-        "Choose",
-        "dptext recommend --unit document --epsilon 10 --task classification",
-    ),
-    "demo": Command(
-        "dptext.cli.demo:demo",
-        "Synthesize built-in texts, judge them, refute a false claim.",
-        "Choose",
-        "dptext demo",
     ),
     "utility": Command(
         "",
@@ -170,4 +178,7 @@ COMMANDS: Final[Mapping[str, Command]] = {
 }
 
 #: The sections of the program's help, in their order.
-SECTIONS: Final = ("Release", "Choose", "Measure", "Account", "Serve")
+SECTIONS: Final = (
+    *("Begin", "A corpus under one epsilon", "Each text under an epsilon of its own", "Choose and understand"),
+    *("Measure", "Account", "Serve"),
+)

@@ -11,6 +11,9 @@ Help and completion read a table. A command is imported when it runs. Options th
     kind = "candidates"
     epsilon = 10.0
 
+    [summary]                      # instead of --labels, --about, --epsilon of summarize
+    labels = ["bill", "parcel"]
+
     [columns]                      # instead of --column
     "priority?" = "low|normal|high"
 """
@@ -54,17 +57,19 @@ _FIELDS: Final = (
     *("format", "delimiter", "encoding", "record", "public-record", "sheet", "public-sheet"),
     *("empty-nulls", "strip-html", "public", "pool"),
 )
+_PATH: Final = str | None
 _named: list[Path] = []  # files of --config
 
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """The contents of the file: values by the names of options, without leading dashes, and settings with `kind`."""
+    """The contents of the file: values by the names of options, without leading dashes, and two tables of settings."""
 
     path: Path | None = None
     options: dict[str, Any] = field(default_factory=dict)
     mechanism: dict[str, Any] = field(default_factory=dict)
     model: Path | None = None
+    summary: dict[str, Any] = field(default_factory=dict)
 
 
 @functools.cache
@@ -77,17 +82,20 @@ def config() -> Config:
 
     data = read_toml(path)
     mechanism, model, columns = data.pop("mechanism", {}), data.pop("model", None), data.pop("columns", {})
+    summary = data.pop("summary", {})
     unknown = sorted(data.keys() - set(_FIELDS))
     texts = isinstance(columns, dict) and not any(map(_no_text, columns.values()))
-    if unknown or not isinstance(mechanism, dict) or not texts or not isinstance(model, str | None):
+    if unknown or not (
+        isinstance(mechanism, dict) and isinstance(summary, dict) and texts and isinstance(model, str | None)
+    ):
         raise ConfigError(
-            f"Expected {path} to hold {', '.join(_FIELDS)}, model (a folder) and the tables [mechanism] and [columns], "
-            f"which is of texts{f', found {unknown[0]!r}' if unknown else ''}."
+            f"Expected {path} to hold {', '.join(_FIELDS)}, model (a folder) and the tables [mechanism], [summary] and "
+            f"[columns], which is of texts{f', found {unknown[0]!r}' if unknown else ''}."
         )
     if isinstance(columns, dict) and columns:
         data["column"] = [f"{name}: {what}" for name, what in columns.items()]
     say(f"Read: {path}")
-    return Config(path, data, mechanism, None if model is None else Path(model))
+    return Config(path, data, mechanism, None if model is None else Path(model), summary)
 
 
 def _no_text(value: object) -> bool:
@@ -258,8 +266,8 @@ _REFUSALS: Final = frozenset(
 app = typer.Typer(
     cls=LazyGroup,
     name="dptext",
-    help="Rewrite text under differential privacy, and say exactly what was guaranteed.",
-    epilog="The flow: init, fit, privatize, explain. COMMAND --help has an example of each.",
+    help="Share what private texts say, under differential privacy, and say exactly what was guaranteed.",
+    epilog="The flow: check, summarize, summary show, write, explain. COMMAND --help has an example of each.",
     pretty_exceptions_enable=False,
     **_OF_GROUPS,
 )

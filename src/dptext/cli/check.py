@@ -21,6 +21,7 @@ from dptext.privacy.guarantee import Guarantee, Relation, Unit
 from dptext.runs.known_languages import of_private_texts
 from dptext.text.formats import PACKED, Format
 from dptext.text.reading import MAX_CHARACTERS
+from dptext.text.records import TEXT_FIELD
 from dptext.text.survey import Survey, survey
 from dptext.text.surveyed import LONG, Column
 from dptext.types import Json
@@ -35,7 +36,6 @@ Long   candidates reads the first 256 word pieces, some 200 words, by default; t
        With ranker=sentence it reads 64 sentences.
        word_metric reads every word: the time, and the epsilon of a text, grow with its words."""
 _TOO_LONG: Final = f"       A text of more than {MAX_CHARACTERS:,} characters is refused: cut it, or --on-error skip."
-_EPSILON: Final = 10  # epsilon of the proposed command
 _MOST_COLUMNS: Final = 12  # most columns on a screen
 _DECLARED: Final = (
     "Columns for dptext summarize. What you list is released: take out values that you would not know without this "
@@ -232,18 +232,21 @@ def _proposed(found: Survey) -> list[str]:
 
 
 def _commands(found: Survey, typed: list[str]) -> list[str]:
-    # The default ranker reads English alone; this one compares words.
-    words = "" if found.language is None or not of_private_texts(found.language) else " --set ranker=tfidf"
-    path, fit = found.path, f"dptext fit --mechanism candidates --set epsilon={_EPSILON}{words}"
-    fit += " --public PUBLIC --out MODEL"
-    out = path.with_name(f"{path.name.partition('.')[0]}.private.jsonl")  # the name that `dptext init` gives
+    path = found.path
+    stem = path.name.partition(".")[0]  # as `dptext init` names files
+    summary, out = path.with_name(f"{stem}.summary"), path.with_name(f"{stem}.written.csv")
+    named = found.format is not Format.TEXT and found.text not in (None, TEXT_FIELD)
+    column = ["--text-field", str(found.text) if found.named else "NAME"] if named else []
+    # The default encoder reads English alone.
+    reads = " --encoder FOLDER" if found.language is not None and of_private_texts(found.language) else ""
+    public = f"--public PUBLIC{reads} --with topics --epsilon 1 --about N"
     return [
-        "Public texts of the same kind and form (PUBLIC) make a model, which privatizes the file:",
-        f"  {fit} {shlex.join(typed)}".rstrip(),
-        f"  {shlex.join(['dptext', 'privatize', str(path), str(out), *typed])} --model MODEL",
-        by_law(Guarantee(_EPSILON, 0.0, Unit.DOCUMENT, Relation.REPLACE_ONE)),
+        "A corpus under one epsilon, from public texts of the same kind and form (PUBLIC). N: about how many texts:",
+        f"  {shlex.join(['dptext', 'summarize', str(path), str(summary)])} {public} {shlex.join(typed)}".rstrip(),
+        f"  {shlex.join(['dptext', 'write', str(summary), str(out), *column])}",
+        by_law(Guarantee(1.0, 1e-5, Unit.DOCUMENT, Relation.ADD_OR_REMOVE_ONE)),
         NOT_BY_TEXTS,
-        "Which mechanism, and at which epsilon: dptext recommend",
+        "With labels: --label-field FIELD --labels A,B. dptext init asks. Each text by itself: dptext init --for texts",
     ]
 
 

@@ -1,14 +1,18 @@
-"""`dptext demo`: synthesize a corpus from built-in texts, judge it, and refute a false claim.
+"""`dptext demo`: measure built-in texts once, write a corpus from the summary, judge it, and refute a false claim.
 
 The private and the public texts are generated (`dptext.text.samples`), so nothing here is secret. The library alone is
 needed. No number is written down: a run computes each, and the noise is drawn anew.
 """
 
+import csv
+import io
 import json
+import shlex
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from pathlib import Path
+from typing import Annotated, Final
 
 import numpy as np
 
@@ -18,7 +22,7 @@ from dptext.audits.trials.density import whitebox
 from dptext.cli import answers
 from dptext.cli.answers import interval
 from dptext.cli.corpus import worth
-from dptext.cli.options import JsonOption
+from dptext.cli.options import JsonOption, output_folder_option
 from dptext.cli.terminal import say
 from dptext.embeddings.embedder import Embedder
 from dptext.embeddings.encoders import load_encoder
@@ -26,10 +30,12 @@ from dptext.errors import PrivacyError
 from dptext.estimates import Estimate
 from dptext.mechanisms.candidates.label_only import LabelOnly
 from dptext.privacy.guarantee import Guarantee
+from dptext.runs.summarizing import summarize
 from dptext.runs.synthesized import Synthesized
-from dptext.runs.synthesizing import synthesize
+from dptext.runs.writing import write
 from dptext.sampling.grid_noise import GridLaplace
 from dptext.sampling.randomness import secure
+from dptext.text.files import Target, require_free
 from dptext.text.records import Record
 from dptext.text.samples import SAMPLE_LABELS, sample_records
 from dptext.types import Json, jsonable
@@ -46,14 +52,14 @@ _CORPUS: Final = "corpus"
 _LABEL_ONLY: Final = "label_only"
 _MEANING: Final = {
     ORIGINAL: "the private texts",
-    _CORPUS: "what was synthesized",
+    _CORPUS: "what was written",
     PUBLIC_ONLY: "the public texts, labelled by the names of the labels",
     _LABEL_ONLY: f"a noisy label of each text (epsilon {EPSILON:g}), a public text of it",
     RANDOM: "the public texts, labelled by lot",
 }
 _NEXT: Final = {
     "dptext check FILE": "what a file of yours holds, and how to read it",
-    "dptext synthesize --help": "such a corpus from your own texts",
+    "dptext demo --files FOLDER": "these texts as files, and the commands to type",
     f"dptext audit whitebox --noise laplace --epsilon {2 * EPSILON:g} --claim {EPSILON:g} --dim {DIM}": "that claim",
 }
 
@@ -70,9 +76,10 @@ class DemoSizes:
 
 @dataclass(frozen=True, slots=True)
 class DemoFindings:
-    """A corpus, the accuracy on real texts of a classifier by what it learned from, and two trials of one claim."""
+    """A summary, a corpus, what classifiers that learned from it and others get right, and two trials of one claim."""
 
     sizes: DemoSizes
+    summary: Synthesized = field(repr=False)
     corpus: Synthesized = field(repr=False)
     accuracy: Mapping[str, Estimate]
     claim: Guarantee
@@ -80,25 +87,61 @@ class DemoFindings:
     true: Report
 
 
-def demo(as_json: JsonOption = False) -> None:
+def demo(
+    files: Annotated[
+        Path | None,
+        output_folder_option("--files", help="Write the built-in texts into this new folder, and do nothing else."),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    if files is not None:
+        put(files, DemoSizes())
+        return
     found = run(DemoSizes())
     print(json.dumps(_data(found), indent=2) if as_json else "\n".join(lines(found)))
 
 
 def run(sizes: DemoSizes) -> DemoFindings:
-    """Synthesize a corpus, judge it beside other sources of labelled texts, and try two claims."""
+    """Measure and write a corpus, judge it beside other sources of labelled texts, and try two claims."""
     encoder = load_encoder()  # a missing package is reported before any work
     private, pool, test = texts(sizes)
-    say(f"A corpus from {sizes.private:,} private and {sizes.public:,} public texts")
-    corpus = synthesize(
+    say(f"A summary of {sizes.private:,} private texts, and {sizes.public:,} public ones to write from")
+    summary = summarize(
         private, pool, epsilon=EPSILON, delta=DELTA, labels=list(SAMPLE_LABELS), about=sizes.private, seed=SEED
     )
+    corpus = write(summary, writer="pool")
     say("Classifiers")
     accuracy = judged(corpus, private, pool, test, encoder)
     say("Two claims")
     claim, false = tried(2 * EPSILON, sizes.trials)
     _, true = tried(EPSILON, sizes.trials)
-    return DemoFindings(sizes, corpus, accuracy, claim, false, true)
+    return DemoFindings(sizes, summary, corpus, accuracy, claim, false, true)
+
+
+def put(folder: Path, sizes: DemoSizes) -> None:
+    """Write the built-in texts as files, and say what to type."""
+    require_free(folder)
+    private, pool, test = texts(sizes)
+    folder.mkdir(parents=True)
+    parts = {"private.csv": private, "public.csv": pool, "test.csv": test}
+    for name, records in parts.items():
+        made = io.StringIO(newline="")
+        rows = csv.writer(made, lineterminator="\n")
+        rows.writerows([["text"], *([each.text] for each in records)] if name == "public.csv" else
+                       [["text", "topic"], *([each.text, each.label] for each in records)])  # fmt: skip
+        Target(folder / name, private=False).write(made.getvalue().encode())
+    print(f"Written: {', '.join(str(folder / name) for name in parts)}. The texts are generated: nobody wrote them.")
+    print("Next:")
+    labels, private_file, public_file = ",".join(SAMPLE_LABELS), folder / "private.csv", folder / "public.csv"
+    summary, out = f"{folder.name}.summary", "corpus.csv"
+    for command in (
+        ("summarize", private_file, summary, "--public", public_file, "--label-field", "topic", "--labels", labels,
+         "--about", sizes.private),
+        ("summary", "show", summary),
+        ("write", summary, out, "--writer", "pool", "--label-field", "topic"),
+        ("utility", "corpus", private_file, out, "--public", public_file, "--label-field", "topic"),
+    ):  # fmt: skip
+        print(f"  {shlex.join(['dptext', *map(str, command)])}")
 
 
 def texts(sizes: DemoSizes) -> tuple[list[Record], list[Record], list[Record]]:
@@ -156,8 +199,12 @@ def lines(found: DemoFindings) -> list[str]:
     return [
         *_filled(
             f"{found.sizes.private:,} private texts have labels, {found.sizes.public:,} public ones have none (all are "
-            "generated). dptext synthesize sums up the private texts, adds noise, and lets public texts leave with "
-            f"labels, {len(found.corpus.releases):,} here, such as:"
+            "generated). dptext summarize measures the private texts once, under one epsilon. It says:"
+        ),
+        *_indented([said for said in found.summary.sentences if said.startswith("Labels, ")]),
+        *_filled(
+            "dptext write makes corpora of these noisy numbers, as many as you like. Public texts leave with labels, "
+            f"{len(found.corpus.releases):,} here, such as:"
         ),
         *(f"  {label:8}{textwrap.shorten(shown[label], _WIDTH - 12)}" for label in SAMPLE_LABELS if label in shown),
         "",

@@ -1,155 +1,237 @@
-"""`dptext init`: a few questions, a recommendation in words, and the `dptext.toml` that `fit` and `privatize` read."""
+"""`dptext init`: what readers need, in a few questions; the commands to type, and the `dptext.toml` that they read."""
 
-import math
+from __future__ import annotations
+
 import shlex
-import sys
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
-
-import typer
+from typing import Annotated, Final
 
 from dptext.cli import options
-from dptext.cli.answers import TAKE_NONE, by_law
+from dptext.cli.answers import by_law
 from dptext.cli.app import FILE
+from dptext.cli.asking import given, record_of, require_epsilon, require_field, require_public, text_field_of
 from dptext.cli.check import NOT_BY_TEXTS, NOT_PROTECTED, form_options, stated_options
 from dptext.cli.grouped import promises
-from dptext.cli.terminal import say
-from dptext.doors import absent
+from dptext.cli.init_corpus import CorpusAnswers, ask
+from dptext.cli.init_texts import mechanism_for
 from dptext.errors import ConfigError
 from dptext.mechanism import Learns
-from dptext.privacy.guarantee import Unit
-from dptext.recommend.measured import KeptRow
-from dptext.recommend.recommendation import Asked, recommendations
-from dptext.recommend.tables import read_measured
-from dptext.registry import MECHANISMS
-from dptext.runs.specs import settings_to_toml, spec_from_settings
-from dptext.text.files import Target, sha256_of
+from dptext.privacy.guarantee import Guarantee, Unit
+from dptext.recommend.recommendation import Asked
+from dptext.runs.specs import settings_to_toml, spec_from_settings, synthesis_from_settings
+from dptext.runs.summarizing import measured_settings
+from dptext.synthesis.blocks import TOPICS
+from dptext.text.files import Target
 from dptext.text.formats import Format, file_format
-from dptext.text.lines import listed
-from dptext.text.plain_text import Portion
-from dptext.text.records import TEXT_FIELD, Record
+from dptext.text.records import Record
 from dptext.text.survey import Survey, survey
 from dptext.text.surveyed import Column
 from dptext.types import Json
 
-_WORDS = "word_metric"  # the mechanism that needs no public text
-_MOST_LABELS = 50
-_ENOUGH_TO_TRAIN = 1000  # texts; a network that is trained on fewer writes poor texts
+_MOST_LABELS: Final = 50
+Needs = StrEnum("Needs", ["CORPUS", "TABLE", "NUMBERS", "TEXTS"])  # what readers need
+_COLUMNS: Final = (
+    "Columns: `dptext check {path}` proposes declarations. Write those whose values may be known into the table "
+    "[columns] of {file}, as in 'priority = \"low|normal|high\"'."
+)
 
 
 def init(
     source: Annotated[Path, options.file_argument(metavar="FILE", help="The private texts. None of them is shown.")],
+    needs: Annotated[
+        str | None,
+        promises(
+            "--for",
+            metavar="WHAT",
+            help="What readers need: corpus, table, numbers (under one epsilon), or texts (each has its own). Default: "
+            "asked, else corpus.",
+        ),
+    ] = None,
     text_field: options.TextFieldOption = None,
     record: options.RecordOption = None,
     sheet: options.SheetOption = None,
     label_field: options.LabelFieldOption = None,
+    author_field: options.AuthorFieldOption = None,
     public: options.PublicOption = None,
     public_text_field: options.PublicTextFieldOption = None,
     public_label_field: options.PublicLabelFieldOption = None,
     public_record: options.PublicRecordOption = None,
-    unit: Annotated[str | None, promises(help="What one epsilon protects: token or document.")] = None,
+    labels: Annotated[
+        str | None,
+        promises(metavar="A,B,...", help="The public set of labels of a corpus. Default: those of the public texts."),
+    ] = None,
+    about: Annotated[int | None, promises(metavar="N", help="About how many there are, for a corpus.")] = None,
+    unit: Annotated[
+        str | None, promises(help="Who is protected: document or author; with --for texts document or token.")
+    ] = None,
     epsilon: Annotated[float | None, promises(help="Largest epsilon of a release.")] = None,
-    task: Annotated[str, promises(help="Use of the releases: classification, meaning or authorship.")] = "meaning",
+    task: Annotated[
+        str | None, promises(help="Use of each text: classification, meaning (default) or authorship.")
+    ] = None,
     force: options.ForceOption = False,
 ) -> None:
     Target(FILE, force).check()
-    found = survey(source, text=text_field, record=_record(record, source), sheet=sheet)
+    wanted = Needs(given(needs, "Readers need a corpus, a table, numbers, or texts", _require_needs, Needs.CORPUS))
+    of_corpus = {"--author-field": author_field, "--labels": labels, "--about": about}
+    wrong = {"--task": task} if wanted is not Needs.TEXTS else of_corpus
+    if given_wrongly := [name for name, value in wrong.items() if value is not None]:
+        raise ConfigError(f"Expected no {given_wrongly[0]} with --for {wanted}: it asks for something else.")
+    found = survey(source, text=text_field, record=record_of(record, source), sheet=sheet)
     text_field = text_field or text_field_of(found)
-    label_field = _given(
+    kept = "" if wanted is not Needs.TEXTS else " that is to leave, privatized too"
+    label_field = given(
         label_field,
-        "The field of a label that is to leave, privatized too (empty: none)",
-        lambda told: _require_field(found, told, "--label-field"),
+        f"The field of a label{kept} (empty: none)",
+        lambda told: require_field(found, told, "--label-field"),
     )
-    named = _given(
+    named = given(
         None if public is None else str(public),
         "A file of public texts of the same kind, with the same fields (empty: none)",
-        lambda told: _require_public(told, source),
+        lambda told: require_public(told, source),
     )
-    public = Path(named) if named else None
-    wanted = Unit(_given(unit, "Protect each document or each token", _require_unit, Unit.DOCUMENT))
+    begun = InitFiles.of(
+        source, found, text_field, label_field, Path(named) if named else None, sheet, public_text_field,
+        public_label_field, public_record, wanted=wanted,
+    )  # fmt: skip
+    if wanted is Needs.TEXTS:
+        _each_text(begun, unit, epsilon, task or "meaning", force=force)
+        return
+    if begun.public is None:
+        raise ConfigError("Expected public texts of the same kind, from which a corpus is written: --public FILE.")
+    answers = ask(
+        found, label_field, begun.labels, unit=unit, author_field=author_field, epsilon=epsilon, about=about,
+        labels=labels, has_columns=wanted is Needs.TABLE,
+    )  # fmt: skip
+    _corpus(begun, answers, wanted, force=force)
+
+
+@dataclass(frozen=True, slots=True)
+class InitFiles:
+    """What is known of both files.
+
+    Attributes:
+        source, found: the private file, and what is in it.
+        label_field: the column of the labels; empty without labels.
+        public: the public file.
+        known: its records.
+        form: options by which it is read, and that are not written down.
+        fields: options that are written down, by their names.
+        others: those of the public file.
+    """
+
+    source: Path
+    found: Survey
+    text_field: str
+    label_field: str
+    public: Path | None
+    known: list[Record]
+    form: list[str]
+    fields: dict[str, Json]
+    others: dict[str, Json]
+
+    @classmethod
+    def of(
+        cls, source: Path, found: Survey, text_field: str, label_field: str, public: Path | None, sheet: str | None,
+        public_text_field: str | None, public_label_field: str | None, public_record: str | None, *, wanted: Needs,
+    ) -> InitFiles:  # fmt: skip
+        """Read the public file."""
+        known: list[Record] = []
+        form: list[str] = []
+        fields: dict[str, Json] = {"text-field": text_field}
+        fields |= {name: each for name, each in (("record", found.record), ("sheet", sheet)) if each}
+        if public is not None:
+            public_record = record_of(public_record or found.record, public)
+            label: str | None = public_label_field or label_field
+            known, like = _public(public, public_text_field or text_field, label, public_record, sheet, wanted)
+            fields |= form_of(like, found.format, public_text_field or text_field)
+            form = form_options(like, {"record": public_record, **fields})
+            form += options.as_typed(on_error="skip" if like.bad else None)
+        others = {"public-text-field": public_text_field, "public-record": public_record}
+        others |= {"public-label-field": public_label_field}
+        said: dict[str, Json] = {name: value for name, value in others.items() if value is not None}
+        return cls(source, found, text_field, label_field, public, known, form, fields, said)
+
+    @property
+    def labels(self) -> list[str]:
+        """The labels of the public texts, if they have some. Labels of the private texts are private."""
+        return sorted({record.label for record in self.known if record.label is not None})
+
+    @property
+    def stem(self) -> str:
+        """The name of the private file without its endings."""
+        return self.source.name.partition(".")[0]
+
+    def suggested(self, fields: dict[str, Json]) -> str:
+        """Return what the private file suggests besides what is written, and how to decide it."""
+        column = self.found.columns.get(self.text_field, Column())
+        found = [each for each in stated_options(self.found, column) if each.removeprefix("--") not in fields]
+        if not found and not form_options(self.found, fields):
+            return ""
+        said = f" {self.source} also suggests {' '.join(found)}." if found else ""
+        return f"\n{NOT_PROTECTED}{said}\n{NOT_BY_TEXTS}"
+
+
+def _corpus(begun: InitFiles, answers: CorpusAnswers, wanted: Needs, *, force: bool) -> None:
+    """Write the settings of a summary, and say what to type."""
+    fields = {**begun.fields, **begun.others, "public": str(begun.public)}
+    fields |= {"label-field": begun.label_field} if begun.label_field else {}
+    fields |= {"author-field": answers.author_field} if answers.author_field else {}
+    stated = measured_settings((TOPICS,)) if answers.has_columns else {}  # columns are not known yet
+    promised = synthesis_from_settings({"kind": "summary", **answers.settings, **stated}).guarantee()
+    _write(fields, "summary", answers.settings, force=force)
+    summary = begun.source.with_name(f"{begun.stem}.summary")
+    _say(answers.why(), promised)
+    if wanted is Needs.TABLE:
+        print(_COLUMNS.format(path=begun.source, file=FILE))
+    print(f"Written: {FILE}. Next:")
+    own = [*form_options(begun.found, fields), *begun.form]
+    print(f"  {shlex.join(['dptext', 'summarize', str(begun.source), str(summary), *own])}")
+    print(f"  {shlex.join(['dptext', 'summary', 'show', str(summary)])}")
+    if wanted is not Needs.NUMBERS:
+        out = begun.source.with_name(f"{begun.stem}.written.csv")
+        print(f"  {shlex.join(['dptext', 'write', str(summary), str(out)])}")
+    print(begun.suggested(fields), end="\n" if begun.suggested(fields) else "")
+
+
+def _each_text(begun: InitFiles, unit: str | None, epsilon: float | None, task: str, *, force: bool) -> None:
+    """Write the settings of a mechanism, and say what to type."""
+    wanted = Unit(given(unit, "Protect each document or each token", _require_unit, Unit.DOCUMENT))
     limit = float(
-        _given(None if epsilon is None else str(epsilon), "The largest epsilon for each", _require_epsilon, "10")
+        given(None if epsilon is None else str(epsilon), "The largest epsilon for each", require_epsilon, "10")
     )
-    known: list[Record] = []
-    form: list[str] = []
-    fields: dict[str, Json] = {"text-field": text_field}
-    fields |= {name: each for name, each in (("record", found.record), ("sheet", sheet)) if each}
-    if public is not None:
-        names = public_text_field or text_field, public_label_field or label_field
-        public_record = _record(public_record or record, public)
-        known, like = _public(public, *names, public_record, sheet)
-        fields |= form_of(like, found.format, names[0])
-        form = form_options(like, {"record": public_record, **fields})
-        form += options.as_typed(on_error="skip" if like.bad else None)
-    labels = _labels(known, label_field)
-    settings, why = _mechanism(Asked(wanted, limit, 1e-3, task), labels, n_public=len(known))
+    labels = _labels(begun.labels, begun.label_field) if begun.known and begun.label_field else []
+    settings, why = mechanism_for(Asked(wanted, limit, 1e-3, task), labels, n_public=len(begun.known))
     spec = spec_from_settings(settings)
     learns = spec.traits.learns is not Learns.NOTHING
+    fields = dict(begun.fields)
     if labels and spec.traits.releases_labels:
-        fields["label-field"] = label_field
-    others = {"public-text-field": public_text_field, "public-label-field": public_label_field}
-    others |= {"public-record": public_record}
+        fields["label-field"] = begun.label_field
     if learns:
-        fields |= {name: value for name, value in others.items() if value is not None}
-        fields |= {"public": str(public), "model": f"{source.name.partition('.')[0]}.model"}
-    Target(FILE, force).write(settings_to_toml({**fields, "mechanism": settings}).encode())
-    promised = spec.guarantee(spec.units[-1] if wanted is Unit.DOCUMENT else spec.units[0])
-    print(f"{why}\n{promised.sentence()}\n{by_law(promised)}\n")
+        fields |= {**begun.others, "public": str(begun.public), "model": f"{begun.stem}.model"}
+    _write(fields, "mechanism", settings, force=force)
+    _say(why, spec.guarantee(spec.units[-1] if wanted is Unit.DOCUMENT else spec.units[0]))
     print(f"Written: {FILE}. Next:")
     if learns:
-        print(f"  {shlex.join(['dptext', 'fit', *form])}")
-    out = source.with_name(f"{source.name.partition('.')[0]}.private.jsonl")
-    own = form_options(found, fields)
-    print(f"  {shlex.join(['dptext', 'privatize', str(source), str(out), *own])}\n  dptext explain {out}")
-    column = found.columns.get(text_field, Column())
-    suggested = [each for each in stated_options(found, column) if each.removeprefix("--") not in fields]
-    if own or suggested:
-        said = f" {source} also suggests {' '.join(suggested)}." if suggested else ""
-        print(f"\n{NOT_PROTECTED}{said}\n{NOT_BY_TEXTS}")
+        print(f"  {shlex.join(['dptext', 'fit', *begun.form])}")
+    out = begun.source.with_name(f"{begun.stem}.private.jsonl")
+    own = form_options(begun.found, fields)
+    print(f"  {shlex.join(['dptext', 'privatize', str(begun.source), str(out), *own])}\n  dptext explain {out}")
+    print(begun.suggested(fields), end="\n" if begun.suggested(fields) else "")
 
 
-def text_field_of(found: Survey) -> str:
-    """Return the field `text`, or the user's answer. The field with the longest texts is shown, but never chosen."""
-    there = TEXT_FIELD if TEXT_FIELD in found.columns else ""
-
-    def require(told: str) -> None:
-        if told:
-            _require_field(found, told, "--text-field")
-
-    longest = f" (the longest texts are in {found.text!r})" if found.named and found.text else ""
-    names = listed(list(found.columns)) if found.named else "no names that can be shown"
-    answer = _asked(f"The field of the text, of {names}{longest}", there, require)
-    if not answer:
-        raise ConfigError(f"Expected --text-field NAME with {found.path}, found {names}{longest}.")
-    return answer
+def _write(fields: dict[str, Json], table: str, settings: dict[str, Json], *, force: bool) -> None:
+    Target(FILE, force).write(settings_to_toml({**fields, table: settings}).encode())
 
 
-def _given(told: str | None, question: str, require: Callable[[str], None], default: str = "") -> str:
-    """Return the value of an option, or else the first answer that passes the check. ConfigError: the option fails."""
-    if told is None:
-        return _asked(question, default, require)
-    require(told)
-    return told
+def _say(why: str, promised: Guarantee) -> None:
+    print(f"{why}\n{promised.sentence()}\n{by_law(promised)}\n")
 
 
-def _require_field(found: Survey, told: str, option: str) -> None:
-    if told and found.columns and told not in found.columns:
-        names = f"found {listed(list(found.columns))}" if found.named else "which has no such field"
-        raise ConfigError(f"Expected {option} {told!r} to be a field of {found.path}, {names}.")
-
-
-def _require_public(told: str, source: Path) -> None:
-    if not told:
-        return
-    path = Path(told)
-    try:
-        same = sha256_of(path) == sha256_of(source)
-    except OSError as error:
-        raise ConfigError(f"Cannot read the public file {path}: {error.strerror}. Name another one.") from None
-    if same:
-        raise ConfigError("Expected public texts, found the private file itself: its texts would leave as they are.")
+def _require_needs(told: str) -> None:
+    options.member(Needs, "--for", told)
 
 
 def _require_unit(told: str) -> None:
@@ -160,60 +242,17 @@ def _require_unit(told: str) -> None:
         )
 
 
-def _require_epsilon(told: str) -> None:
-    try:
-        number = float(told)
-    except ValueError:
-        number = math.nan
-    if not (0 < number < math.inf):
-        raise ConfigError(f"Expected a number above 0 for epsilon, such as 1 or 0.5, found {told!r}.")
-
-
-def _asked(question: str, default: str, require: Callable[[str], None] = lambda _: None) -> str:
-    """Return the first answer that passes the check, with the fault of others shown. The default without a terminal."""
-    if not sys.stdin.isatty():
-        return default
-
-    def checked(answer: str) -> str:
-        try:
-            require(answer.strip())
-        except ConfigError as error:
-            raise typer.BadParameter(str(error)) from None  # click shows the message and asks again
-        return answer.strip()
-
-    ask: Callable[..., str] = typer.prompt
-    try:
-        return ask(question, default=default, show_default=bool(default), err=True, value_proc=checked)
-    except typer.Abort:
-        raise ConfigError(
-            "Expected an answer, found the end of the input. Nothing is written. Options give answers, too: "
-            "dptext init --help."
-        ) from None
-
-
-def _record(named: str | None, path: Path) -> str | None:
-    """Return the portion of plain text that is one record, as the user says. None for a file with rows."""
-    if file_format(path, None) is not Format.TEXT:
-        return None
-    named = named or _asked(f"One record of {path} is the file, a line, or a block of lines between blank ones", "")
-    return None if not named else options.member(Portion, "--record", named)
-
-
 def _public(
-    public: Path, text_field: str, label_field: str, record: str | None, sheet: str | None
+    public: Path, text_field: str, label_field: str | None, record: str | None, sheet: str | None, wanted: Needs
 ) -> tuple[list[Record], Survey]:
     sheet = sheet if file_format(public, None) is Format.XLSX else None
     found = survey(public, text=text_field, record=record, sheet=sheet)
-    on_error = "skip" if found.bad else "stop"
     layout = options.Layout(
-        text_field,
-        delimiter=found.delimiter,
-        encoding=found.encoding,
-        record=found.record,
-        sheet=sheet,
-        empty_nulls=True,
-        on_error=on_error,
-    )
+        text_field, delimiter=found.delimiter, encoding=found.encoding, record=found.record, sheet=sheet,
+        empty_nulls=True, on_error="skip" if found.bad else "stop",
+    )  # fmt: skip
+    if wanted is not Needs.TEXTS and label_field not in found.columns:
+        label_field = None  # the pool of a corpus needs no labels
     return layout.read_public(public, label=label_field or None), found
 
 
@@ -229,53 +268,10 @@ def form_of(public: Survey, private: Format, text_field: str) -> dict[str, Json]
     return {name: value for name, value in said.items() if value not in usual}
 
 
-def _labels(public: Sequence[Record], label_field: str) -> list[str]:
-    """Return the labels of the public texts. Labels of the private texts are private."""
-    if not public or not label_field:
-        return []
-    labels = sorted({record.label for record in public if record.label is not None})
+def _labels(labels: Sequence[str], label_field: str) -> list[str]:
     if not 1 < len(labels) <= _MOST_LABELS:
         raise ConfigError(
             f"Expected {label_field!r} of the public texts to hold 2 to {_MOST_LABELS} labels, found {len(labels)}. "
             "Name another field, or leave it out."
         )
-    return labels
-
-
-def _mechanism(asked: Asked, labels: list[str], *, n_public: int) -> tuple[dict[str, Json], str]:
-    price = f"epsilon {asked.epsilon:g} per {asked.unit}"
-    if not n_public or asked.unit is Unit.TOKEN:
-        if asked.unit is not Unit.TOKEN:
-            raise ConfigError(
-                "Expected public texts of the same kind: every mechanism that protects a whole document learns from "
-                "them. Name a file with --public, or protect single words with --unit token."
-            )
-        return {"kind": _WORDS, "epsilon": asked.epsilon}, f"Take {_WORDS}: it blurs each word at {price} of distance."
-    answers = [each for each in recommendations(_installed(read_measured(None).rows), asked) if each.qualified]
-    best, free = [each.qualified[0].row for each in answers], [each.corpus for each in answers if each.is_free]
-    trained = {kind for kind, cls in MECHANISMS.usable().items() if cls.tiny()[0].traits.trains}
-    able = MECHANISMS.usable().keys() - (trained if n_public < _ENOUGH_TO_TRAIN else ())
-    usable = [row.kind for row in best if row.kind in able]
-    kind, n = Counter(usable).most_common(1)[0] if usable else ("candidates", 0)
-    settings: dict[str, Json] = {"kind": kind, "epsilon": asked.epsilon}
-    if labels and any(spec.traits.releases_labels for spec in MECHANISMS.usable()[kind].tiny()):
-        settings["labels"] = list(labels)
-    if not n:
-        return settings, (
-            f"Nothing measured is worth taking for {asked.task} at {price}. {kind} is the first to try; a larger "
-            "epsilon keeps more."
-        )
-    if len(free) == len(answers):
-        return settings, (
-            f"{TAKE_NONE} At {price} nothing that was measured teaches more than they do for {asked.task}, on "
-            f"{', '.join(free)}. {kind} is written down for whoever needs each text."
-        )
-    return settings, f"Take {kind}: at {price} it measured best for {asked.task} on {n} of our corpora."
-
-
-def _installed(rows: Sequence[KeptRow]) -> list[KeptRow]:
-    """Return the rows of references and of installed mechanisms, and say how many mechanisms are left out."""
-    if left := sorted({row.kind for row in rows} - {"", *MECHANISMS}):
-        said = f"{len(left)} measured mechanisms are not installed and left out, such as {left[0]}."
-        say(f"{said}{absent(MECHANISMS.group, left[0])}")
-    return [row for row in rows if row.kind not in left]
+    return [*labels]

@@ -5,7 +5,7 @@ import math
 import re
 import shlex
 import textwrap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING
 from pathlib import Path
 from typing import Annotated, Final, NoReturn
@@ -66,25 +66,27 @@ def mechanisms(
 
 
 def _list(known: Mapping[str, Named]) -> None:
-    rows = [(kind, _unit(cls), _NEEDS[cls.tiny()[0].traits.learns], _use(cls)[0]) for kind, cls in known.items()]
-    rows.sort(key=lambda row: row[1] == _UNPROTECTED)
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    heads = ("NAME", "UNIT", "LEARNS FROM", "TAKE IT")
+    """Print the ways to answer a whole corpus, and those to answer each text. Those without a guarantee are named."""
+    corpora = SYNTHESES.usable(say)
+    heads = ("A WHOLE CORPUS", "COMMAND", "TAKE IT")
+    _print_rows(heads, [(kind, cls.command, _use(cls)[0].partition(". ")[0]) for kind, cls in corpora.items()])
+    units = {kind: _unit(cls) for kind, cls in known.items()}
+    rows = [
+        (kind, units[kind], _NEEDS[cls.tiny()[0].traits.learns], _use(cls)[0])
+        for kind, cls in known.items()
+        if units[kind] != _UNPROTECTED
+    ]
+    print()
+    _print_rows(("EACH TEXT", "UNIT", "LEARNS FROM", "TAKE IT"), rows)
+    bare = [kind for kind, unit in units.items() if unit == _UNPROTECTED]
+    print(f"\nWithout a guarantee, to compare with: {', '.join(bare)}." if bare else "")
+    print("UNIT is what one epsilon protects. dptext mechanisms NAME explains one, dptext recommend says what is best.")
+
+
+def _print_rows(heads: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
+    widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
     for row in (heads, *rows):
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
-    print(
-        "\nUNIT is what one epsilon protects; none: nothing is guaranteed. dptext mechanisms NAME explains one.\n"
-        "dptext recommend says which measured best. "
-        f"Of a whole corpus, by dptext {_by_command()}."
-    )
-
-
-def _by_command() -> str:
-    """Return the syntheses by the command that makes them."""
-    made: dict[str, list[str]] = {}
-    for kind, cls in SYNTHESES.usable(say).items():
-        made.setdefault(cls.command, []).append(kind)
-    return "; by dptext ".join(f"{command}: {', '.join(names)}" for command, names in made.items())
 
 
 def _explain(kind: str, cls: Named, *, details: bool) -> None:
@@ -206,10 +208,11 @@ def fit(
     ] = None,
     layout: options.Layout,
     label_field: options.LabelFieldOption = None,
+    carry: options.CarryOption = None,
     seed: Annotated[int | None, runs(help="Seed of the training. The seed is public.")] = None,
     as_json: options.JsonOption = False,
 ) -> None:
-    wanted = named.chosen_spec(epsilon=epsilon)
+    wanted = named.chosen_spec(epsilon=epsilon, carry=carry)
     seed = options.seed_of(seed)
     if not wanted.traits.learns_labels:
         check_label_field(wanted, label_field, needed=wanted.traits.releases_labels)
@@ -226,13 +229,16 @@ def fit(
     require_free(target)
     others = layout.read_public(stand_in, label=label_field)  # before the work
     with advising(lambda: f"Nothing is kept of an unfinished fit: there is no {target}. Run the command again."):
-        learned = layout.read_public(None if wanted.traits.learns is Learns.NOTHING else public, label=label_field)
+        learns, carries = wanted.traits.learns is not Learns.NOTHING, wanted.traits.carries
+        learned = layout.read_public(
+            public if learns else None, label=label_field, keep=carries if pool is None else ()
+        )
         say_if_in_other_language(wanted, learned)
         model = fitted_on(
             wanted,
             public=learned,
             private=[] if private is None else layout.read(private, label=label_field),
-            pool=None if pool is None else layout.read_public(pool, label=label_field),
+            pool=None if pool is None else layout.read_public(pool, label=label_field, keep=carries),
             seed=seed,
         )
         fit_of_pool = None

@@ -1,6 +1,5 @@
 """`dptext recommend`: recommend a mechanism, with the measured rows that support it, or none."""
 
-import importlib.resources
 import json
 import math
 import sys
@@ -20,6 +19,7 @@ from dptext.doors import absent
 from dptext.errors import ConfigError
 from dptext.mechanism import setting_fields
 from dptext.privacy.guarantee import Guarantee, Relation, Unit
+from dptext.recommend.corpora import BETTER, DELTA, LEAST, measured_at
 from dptext.recommend.measured import MeasuredTable
 from dptext.recommend.pooled import MeasuredRow
 from dptext.recommend.recommendation import (
@@ -40,21 +40,16 @@ from dptext.text.inputs import parse_json
 from dptext.types import Json
 
 _SHOWN: Final = 5
-_BETTER: Final = 0.02  # difference of accuracies; a smaller difference may be chance
 _SCOPE: Final = (
     "Measured on these corpora and no others: run `dptext compare` with your own before you rely on it. A guarantee "
     "that is conditional holds as long as its assumptions do: `dptext explain` says which."
 )
 
 
-#: Results of the splits of packages/lab/experiments/synthesis.py, with one row for each split, way and epsilon.
-_SYNTHESIS: Final = "measured_synthesis.json"
 _ASKED: Final = "Do readers need each text, or a corpus that says what all of them say?"
 _BOTH: Final = (
     f"{_ASKED}\n--of corpus: one epsilon for all of them, and one party sees them: another question. --of texts:"
 )
-_DELTA: Final = 1e-5  # delta of the measured splits
-_LEAST: Final = 0.5  # smallest epsilon of the measured splits
 
 
 #: By task: what a recommended mechanism does better than public text.
@@ -134,37 +129,29 @@ def recommend(
 
 def _corpus(unit: Unit, epsilon: float, delta: float, as_json: bool) -> None:
     """Print the best measured synthesis of a whole corpus for this unit, at the largest measured epsilon allowed."""
-    rows = parse_json(importlib.resources.files("dptext.recommend").joinpath(_SYNTHESIS).read_bytes())["rows"]
-    by_author = unit is Unit.AUTHOR
-    rows = [row for row in rows if row["split"].endswith(" author") == by_author and delta >= _DELTA]
-    if unit not in (Unit.DOCUMENT, Unit.AUTHOR):
-        raise ConfigError(f"Expected --unit document or author with --of corpus, found {unit.value}.")
-    allowed = {row["epsilon"] for row in rows if row["epsilon"] <= epsilon}
-    found = [row for row in rows if allowed and row["epsilon"] == max(allowed)]
-    best = [max((row for row in found if row["split"] == name), key=lambda row: row["accuracy"]) for name in
-            dict.fromkeys(row["split"] for row in found)]  # fmt: skip
-    worth = [row for row in best if row["accuracy"] > row["public_only"] + _BETTER]
-    law = by_law(Guarantee(max(allowed), _DELTA, unit, Relation.ADD_OR_REMOVE_ONE)) if found else ""
+    measured = measured_at(unit, epsilon, delta)
+    best, worth, by_author = measured.best, measured.worth, unit is Unit.AUTHOR
+    law = by_law(Guarantee(measured.epsilon, DELTA, unit, Relation.ADD_OR_REMOVE_ONE)) if best else ""
     kind, n = Counter(row["way"] for row in worth).most_common(1)[0] if worth else ("none", 0)
     if as_json:
         rows_told = [{**row, "beats_public_text": row in worth} for row in best]
-        told = {"of": "corpus", "answer": kind if found else "not measured", "margin": _BETTER, "by_law": law}
+        told = {"of": "corpus", "answer": kind if best else "not measured", "margin": BETTER, "by_law": law}
         print(json.dumps({**told, "rows": rows_told}, indent=2))
         return
-    if not found:
+    if not best:
         print(
             f"Not measured at epsilon {epsilon:g} and delta {delta:g} per {unit.value} for the whole corpus: "
-            f"measurements begin at {_LEAST:g} and {_DELTA:g}."
+            f"measurements begin at {LEAST:g} and {DELTA:g}."
         )
         return
     if not worth:
-        price = f"epsilon {max(allowed):g} and delta {_DELTA:g} per {unit.value}"
-        print(f"{TAKE_NONE} At {price} for the whole corpus nothing that was measured beats them by {_BETTER:g}.")
+        price = f"epsilon {measured.epsilon:g} and delta {DELTA:g} per {unit.value}"
+        print(f"{TAKE_NONE} At {price} for the whole corpus nothing that was measured beats them by {BETTER:g}.")
         return
-    price = f"epsilon {max(allowed):g}"
+    price = f"epsilon {measured.epsilon:g}"
     print(
-        f"Take {kind}: at {price} and delta {_DELTA:g} per {unit.value} for the whole corpus it beats public text by "
-        f"more than {_BETTER:g} of accuracy on {n} of {len(best)} {'split' if len(best) == 1 else 'splits'}."
+        f"Take {kind}: at {price} and delta {DELTA:g} per {unit.value} for the whole corpus it beats public text by "
+        f"more than {BETTER:g} of accuracy on {n} of {len(best)} {'split' if len(best) == 1 else 'splits'}."
     )
     print("Without labels take votes, and where numbers are all that is asked for, topics.\n")
     for row in best:
@@ -180,9 +167,7 @@ def _corpus(unit: Unit, epsilon: float, delta: float, as_json: bool) -> None:
 
 def _beside_public(row: Mapping[str, Json]) -> str:
     """Return how a row that is not worth its epsilon stands to public text."""
-    return (
-        "below" if float(str(row["accuracy"])) < float(str(row["public_only"])) else f"no more than {_BETTER:g} above"
-    )
+    return "below" if float(str(row["accuracy"])) < float(str(row["public_only"])) else f"no more than {BETTER:g} above"
 
 
 def _answer(answers: Sequence[Recommendation], asked: Asked) -> list[str]:

@@ -9,6 +9,7 @@ from typing import Annotated
 from typer import Argument
 
 from dptext.cli import options
+from dptext.cli.app import config
 from dptext.cli.chosen import merged, set_values
 from dptext.cli.corpus_options import CorpusReading, Ending, Promised, listed
 from dptext.cli.corpus_runs import release
@@ -152,6 +153,8 @@ def summarize(
     who: Who,
     ending: Ending,
 ) -> None:
+    if like is not None and public is not None and config().options.get("public") == str(public):
+        public = None  # dptext.toml names it, and --like has its own
     if (public is None) == (like is None):
         raise ConfigError("Expected one of --public POOL and --like OTHER.summary: the public texts.")
     other = None if like is None else read_summary(like).summary
@@ -186,9 +189,9 @@ def summarize(
             inputs=(like, spec, schema_from),
         )
         return
-    written = {} if spec is None else read_toml(spec)
+    written = config().summary if spec is None else read_toml(spec)
     if "columns" in written:
-        written["columns"] = [*column_lines(written["columns"])]
+        written = {**written, "columns": [*column_lines(written["columns"])]}
     wanted = synthesis_from_settings({**written, **changes, "kind": "summary"})
     require_measured(wanted, besides)
     release(source, target, wanted, reading, paying, ending, public=public, inputs=(spec, schema_from))

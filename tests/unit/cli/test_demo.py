@@ -12,7 +12,7 @@ from dptext.cli.answers import interval
 from dptext.cli.demo import EPSILON, DemoFindings, DemoSizes, lines, texts, tried
 from dptext.embeddings.encoders import load_encoder
 from dptext.estimates import Estimate
-from dptext.runs.synthesizing import synthesize
+from dptext.runs.summarizing import summarize
 from dptext.text.samples import SAMPLE_LABELS
 
 SMALL = DemoSizes(private=240, public=240, test=80, trials=2000)
@@ -26,7 +26,7 @@ def found(request: pytest.FixtureRequest) -> Iterator[DemoFindings]:
     with pytest.MonkeyPatch.context() as patch:
         if request.param == "glove":  # its vectors are there in a moment
             patch.setattr(demo, "load_encoder", partial(load_encoder, "glove"))
-            patch.setattr(demo, "synthesize", partial(synthesize, encoder="glove"))
+            patch.setattr(demo, "summarize", partial(summarize, encoder="glove"))
         yield demo.run(SMALL)
 
 
@@ -50,7 +50,7 @@ def test_the_screen_says_what_the_trials_found(found: DemoFindings) -> None:
 
 def test_a_screen_holds_it(found: DemoFindings) -> None:
     screen = lines(found)
-    assert len(screen) <= 30
+    assert len(screen) <= 36
     assert max(map(len, screen)) <= 100
     assert found.corpus.guarantees[-1].sentence() in " ".join(" ".join(screen).split())
     for name, accuracy in found.accuracy.items():

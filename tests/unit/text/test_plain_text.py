@@ -180,7 +180,7 @@ def test_the_commands_from_init_to_utility(notes: Path, tmp_path: Path) -> None:
 
     for command in (
         ("check", "lines.txt"),
-        ("init", "lines.txt", "--unit", "token"),
+        ("init", "lines.txt", "--for", "texts", "--unit", "token"),
         ("privatize", "lines.txt", "out.txt", *kept_words.OPTIONS),
     ):
         assert "Expected --record for 'lines.txt'" in run(*command, code=2)
@@ -188,7 +188,7 @@ def test_the_commands_from_init_to_utility(notes: Path, tmp_path: Path) -> None:
     assert "Expected --public-record for 'pool.txt'" in run(*fit, code=2)
     assert "lines.txt holds 12 rows" in run("check", "lines.txt", "--record", "line")
     public = ("--public", "pool.txt", "--public-record", "line")
-    run("init", "lines.txt", "--record", "line", *public, "--epsilon", "10")
+    run("init", "lines.txt", "--for", "texts", "--record", "line", *public, "--epsilon", "10")
     written = (tmp_path / "dptext.toml").read_text()
     assert 'record = "line"' in written
     assert 'public-record = "line"' in written

@@ -1,0 +1,112 @@
+"""Questions of `dptext init`: an option answers, else the user at a terminal, else the default."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import typer
+
+from dptext.cli import options
+from dptext.errors import ConfigError
+from dptext.text.files import sha256_of
+from dptext.text.formats import Format, file_format
+from dptext.text.lines import listed
+from dptext.text.plain_text import Portion
+from dptext.text.records import TEXT_FIELD
+from dptext.text.survey import Survey
+
+
+def given(told: str | None, question: str, require: Callable[[str], None], default: str = "") -> str:
+    """Return the value of an option, or else the first answer that passes the check. ConfigError: the option fails."""
+    if told is None:
+        return asked(question, default, require)
+    require(told)
+    return told
+
+
+def asked(question: str, default: str, require: Callable[[str], None] = lambda _: None) -> str:
+    """Return the first answer that passes the check, with the fault of others shown. The default without a terminal."""
+    if not sys.stdin.isatty():
+        return default
+
+    def checked(answer: str) -> str:
+        try:
+            require(answer.strip())
+        except ConfigError as error:
+            raise typer.BadParameter(str(error)) from None  # click shows the message and asks again
+        return answer.strip()
+
+    ask: Callable[..., str] = typer.prompt
+    try:
+        return ask(question, default=default, show_default=bool(default), err=True, value_proc=checked)
+    except typer.Abort:
+        raise ConfigError(
+            "Expected an answer, found the end of the input. Nothing is written. Options give answers, too: "
+            "dptext init --help."
+        ) from None
+
+
+def text_field_of(found: Survey) -> str:
+    """Return the field `text`, or the user's answer. The field with the longest texts is shown, but never chosen."""
+    there = TEXT_FIELD if TEXT_FIELD in found.columns else ""
+
+    def require(told: str) -> None:
+        if told:
+            require_field(found, told, "--text-field")
+
+    longest = f" (the longest texts are in {found.text!r})" if found.named and found.text else ""
+    names = listed(list(found.columns)) if found.named else "no names that can be shown"
+    answer = asked(f"The field of the text, of {names}{longest}", there, require)
+    if not answer:
+        raise ConfigError(f"Expected --text-field NAME with {found.path}, found {names}{longest}.")
+    return answer
+
+
+def record_of(named: str | None, path: Path) -> str | None:
+    """Return the portion of plain text that is one record, as the user says. None for a file with rows."""
+    if file_format(path, None) is not Format.TEXT:
+        return None
+    named = named or asked(f"One record of {path} is the file, a line, or a block of lines between blank ones", "")
+    return None if not named else options.member(Portion, "--record", named)
+
+
+def require_field(found: Survey, told: str, option: str) -> None:
+    """Raise ConfigError unless the file has this field."""
+    if told and found.columns and told not in found.columns:
+        names = f"found {listed(list(found.columns))}" if found.named else "which has no such field"
+        raise ConfigError(f"Expected {option} {told!r} to be a field of {found.path}, {names}.")
+
+
+def require_public(told: str, source: Path) -> None:
+    """Raise ConfigError if the public file cannot be read, or is the private one."""
+    if not told:
+        return
+    path = Path(told)
+    try:
+        same = sha256_of(path) == sha256_of(source)
+    except OSError as error:
+        raise ConfigError(f"Cannot read the public file {path}: {error.strerror}. Name another one.") from None
+    if same:
+        raise ConfigError("Expected public texts, found the private file itself: its texts would leave as they are.")
+
+
+def require_epsilon(told: str) -> None:
+    """Raise ConfigError unless this is a number above 0."""
+    if not 0 < _number(told) < math.inf:
+        raise ConfigError(f"Expected a number above 0 for epsilon, such as 1 or 0.5, found {told!r}.")
+
+
+def require_about(told: str) -> None:
+    """Raise ConfigError unless this is a whole number above 0."""
+    if not (told.isdecimal() and int(told) > 0):
+        raise ConfigError(f"Expected about how many there are, such as 5000, found {told!r}.")
+
+
+def _number(told: str) -> float:
+    try:
+        return float(told)
+    except ValueError:
+        return math.nan

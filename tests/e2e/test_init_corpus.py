@@ -1,0 +1,133 @@
+"""`dptext init` for a corpus under one epsilon: what it asks and writes, and that `summarize` and `write` read it."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import shlex
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import dptext as dp
+from commands import dptext
+
+CORPUS = ("init", "in.jsonl", "--text-field", "letter", "--public", "pool.jsonl")
+
+
+@pytest.fixture
+def letters(tmp_path: Path) -> Path:
+    """Private letters with topics and authors, and a pool with topics."""
+    records = dp.sample_records(300)
+    for name, part in (("pool.jsonl", records[:120]), ("in.jsonl", records[120:])):
+        rows = [json.dumps({"letter": each.text, "topic": each.label, "who": each.author}) for each in part]
+        (tmp_path / name).write_text("\n".join(rows) + "\n")
+    return tmp_path
+
+
+def commands(told: str) -> list[list[str]]:
+    """The commands that the screen shows."""
+    return [shlex.split(line)[1:] for line in told.splitlines() if line.startswith("  dptext ")]
+
+
+def test_the_commands_that_it_shows_read_what_it_writes(letters: Path) -> None:
+    done = dptext(*CORPUS, "--label-field", "topic", "--about", "200", "--epsilon", "2", cwd=letters)
+    assert done.returncode == 0, done.stderr
+    first = done.stdout.splitlines()
+    assert first[0].startswith("A corpus under one epsilon: at epsilon 2 it taught a classifier more than public texts")
+    assert "epsilon 2" in first[1]
+    assert first[2].startswith("The legal page of such a release")
+    written = tomllib.loads((letters / "dptext.toml").read_text())
+    assert written["summary"] == {"epsilon": 2.0, "about": 200, "labels": ["health", "leisure", "money", "travel"]}
+    assert [each[0] for each in commands(done.stdout)] == ["summarize", "summary", "write"]
+    quick = ("--encoder", "glove", "--set", "words=8")
+    for each in commands(done.stdout):
+        ran = dptext(*each, *(quick if each[0] == "summarize" else ()), cwd=letters)
+        assert ran.returncode == 0, (each, ran.stderr)
+    certificate = json.loads((letters / "in.summary.guarantee.json").read_text())
+    assert certificate["settings"]["labels"] == ["health", "leisure", "money", "travel"]
+    assert (certificate["settings"]["epsilon"], certificate["settings"]["about"]) == (2.0, 200)
+    assert (letters / "in.written.csv").read_text().splitlines()[0] == "id,letter,topic"
+    like = ("summarize", "in.jsonl", "other.summary", "--like", "in.summary")
+    ran = dptext(*like, cwd=letters)  # the pool of dptext.toml gives way to that of the summary
+    assert ran.returncode == 0, ran.stderr
+
+
+def test_an_option_overrules_the_file(letters: Path) -> None:
+    assert dptext(*CORPUS, "--about", "200", cwd=letters).returncode == 0
+    quick = ("--encoder", "glove", "--set", "words=8", "--epsilon", "0.5", "--dry-run")
+    ran = dptext("summarize", "in.jsonl", "in.summary", *quick, cwd=letters)
+    assert ran.returncode == 0, ran.stderr
+    assert "epsilon 0.5" in ran.stdout
+
+
+def test_labels_are_those_of_public_texts_or_of_the_user(letters: Path) -> None:
+    """A label that stands in the private file alone is never written."""
+    with (letters / "in.jsonl").open("a") as file:
+        file.write('{"letter": "so", "topic": "zq9canary"}\n')
+    assert dptext(*CORPUS, "--label-field", "topic", cwd=letters).returncode == 0
+    assert "zq9canary" not in (letters / "dptext.toml").read_text()
+    own = ("--label-field", "topic", "--labels", "bill,parcel", "--force")
+    assert dptext(*CORPUS, *own, cwd=letters).returncode == 0
+    assert tomllib.loads((letters / "dptext.toml").read_text())["summary"]["labels"] == ["bill", "parcel"]
+    (letters / "pool.jsonl").write_text("".join(f'{{"letter": "letter {i}"}}\n' for i in range(40)))
+    done = dptext(*CORPUS, "--label-field", "topic", "--force", cwd=letters)
+    assert done.returncode == 2
+    assert "Expected --labels A,B,... with --label-field" in done.stderr
+
+
+def test_authors_and_tables_and_numbers(letters: Path) -> None:
+    author = ("--unit", "author", "--author-field", "who", "--about", "30")
+    done = dptext(*CORPUS, "--for", "table", *author, cwd=letters)
+    assert done.returncode == 0, done.stderr
+    assert "`dptext check in.jsonl` proposes declarations." in done.stdout
+    written = tomllib.loads((letters / "dptext.toml").read_text())
+    assert written["author-field"] == "who"
+    assert written["summary"] == {"epsilon": 1.0, "about": 30, "unit": "author"}
+    done = dptext(*CORPUS, "--for", "numbers", "--force", cwd=letters)
+    assert [each[0] for each in commands(done.stdout)] == ["summarize", "summary"]
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        (("--for", "everything"), "'everything' to be one of corpus, table, numbers, texts"),
+        (("--unit", "token"), "--for texts"),
+        (("--unit", "author"), "Expected --author-field NAME with --unit author"),
+        (("--author-field", "who"), "Expected --unit author with --author-field"),
+        (("--labels", "a,b"), "Expected --label-field NAME with --labels"),
+        (("--label-field", "topic", "--labels", "a"), "at least two different labels"),
+        (("--about", "0"), "Expected about how many there are"),
+        (("--epsilon", "-1"), "Expected a number above 0 for epsilon"),
+        (("--task", "meaning"), "Expected no --task with --for corpus"),
+        (("--for", "texts", "--about", "7"), "Expected no --about with --for texts"),
+    ],
+)
+def test_what_cannot_be_is_refused_and_nothing_is_written(letters: Path, more: tuple[str, ...], words: str) -> None:
+    done = dptext(*CORPUS, *more, cwd=letters)
+    assert done.returncode == 2
+    assert words in done.stderr
+    assert not (letters / "dptext.toml").exists()
+
+
+def test_a_corpus_needs_public_texts(letters: Path) -> None:
+    done = dptext(*CORPUS[:4], cwd=letters)
+    assert done.returncode == 2
+    assert "Expected public texts of the same kind, from which a corpus is written: --public FILE." in done.stderr
+
+
+def test_it_asks_what_readers_need(letters: Path) -> None:
+    ours, theirs = pty.openpty()
+    answers = ("all", "corpus", "letter", "topic", "pool.jsonl", "author", "whom", "who", "", "2", "about 20", "20")
+    os.write(ours, "".join(f"{each}\n" for each in answers).encode())
+    done = dptext("init", "in.jsonl", cwd=letters, stdin=os.ttyname(theirs))
+    os.close(ours)
+    os.close(theirs)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("Error: ") == 3
+    written = tomllib.loads((letters / "dptext.toml").read_text())
+    assert written["summary"]["unit"] == "author"
+    assert (written["summary"]["epsilon"], written["summary"]["about"]) == (2.0, 20)
+    assert written["summary"]["labels"] == ["health", "leisure", "money", "travel"]
