@@ -45,6 +45,7 @@ def rows(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
 
 
+@pytest.mark.slow  # a server that fails in the middle stays, and tests/unit/synthesis/test_from_endpoint.py
 def test_a_server_writes_a_corpus(folder: Path, fake: FakeServer) -> None:
     given = ("write", "a.summary", "out.jsonl", "--writer", f"endpoint:{fake.address}#tiny", "--size", 40, *DRAFTS)
     planned = ran(folder, *given, "--dry-run", "--price", "1,2")

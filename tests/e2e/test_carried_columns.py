@@ -145,8 +145,7 @@ def test_what_cannot_be_carried_is_refused_before_anything_is_charged(folder: Pa
         ("privatize", "private.jsonl", "no.csv", "--model", "taken", "--text-field", "slots"): "slots",
         ("privatize", "pool.jsonl", "no.csv", "--model", "taken", "--text-field", "body", "--keep", "slots"): "slots",
     }
-    for given, said in cases.items():
-        (done,) = in_turn(given, cwd=folder)
+    for (given, said), done in zip(cases.items(), in_turn(*cases, cwd=folder), strict=True):
         assert done.returncode in (2, 4), (given, done.stderr)
         assert said in done.stderr, (given, done.stderr)
         assert not (folder / "no.csv").exists()

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import dptext as dp
-from commands import dptext
+from commands import dptext, in_turn
 
 CORPUS = ("init", "in.jsonl", "--text-field", "letter", "--public", "pool.jsonl")
 
@@ -90,25 +90,25 @@ def test_authors_and_tables_and_numbers(letters: Path) -> None:
     assert [each[0] for each in commands(done.stdout)] == ["summarize", "summary"]
 
 
-@pytest.mark.parametrize(
-    ("more", "words"),
-    [
-        (("--for", "everything"), "'everything' to be one of corpus, table, numbers, texts"),
-        (("--unit", "token"), "--for texts"),
-        (("--unit", "author"), "Expected --author-field NAME with --unit author"),
-        (("--author-field", "who"), "Expected --unit author with --author-field"),
-        (("--labels", "a,b"), "Expected --label-field NAME with --labels"),
-        (("--label-field", "topic", "--labels", "a"), "at least two different labels"),
-        (("--about", "0"), "Expected about how many there are"),
-        (("--epsilon", "-1"), "Expected a number above 0 for epsilon"),
-        (("--task", "meaning"), "Expected no --task with --for corpus"),
-        (("--for", "texts", "--about", "7"), "Expected no --about with --for texts"),
-    ],
-)
-def test_what_cannot_be_is_refused_and_nothing_is_written(letters: Path, more: tuple[str, ...], words: str) -> None:
-    done = dptext(*CORPUS, *more, cwd=letters)
-    assert done.returncode == 2
-    assert words in done.stderr
+REFUSED = {
+    ("--for", "everything"): "'everything' to be one of corpus, table, numbers, texts",
+    ("--unit", "token"): "--for texts",
+    ("--unit", "author"): "Expected --author-field NAME with --unit author",
+    ("--author-field", "who"): "Expected --unit author with --author-field",
+    ("--labels", "a,b"): "Expected --label-field NAME with --labels",
+    ("--label-field", "topic", "--labels", "a"): "at least two different labels",
+    ("--about", "0"): "Expected about how many there are",
+    ("--epsilon", "-1"): "Expected a number above 0 for epsilon",
+    ("--task", "meaning"): "Expected no --task with --for corpus",
+    ("--for", "texts", "--about", "7"): "Expected no --about with --for texts",
+}
+
+
+def test_what_cannot_be_is_refused_and_nothing_is_written(letters: Path) -> None:
+    lines = [(*CORPUS, *more) for more in REFUSED]
+    for done, (more, words) in zip(in_turn(*lines, cwd=letters), REFUSED.items(), strict=True):
+        assert done.returncode == 2, more
+        assert words in done.stderr
     assert not (letters / "dptext.toml").exists()
 
 

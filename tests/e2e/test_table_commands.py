@@ -208,8 +208,7 @@ def test_what_cannot_be_measured_or_written_is_refused_before_anything_is_read(f
         (*measured, "--column", "size: small|large", "--text-follows", "size", "--without", "points"): "points=false",
     }
     before = {path.name for path in folder.iterdir()}
-    for given, said in lines.items():
-        (done,) = in_turn(given, cwd=folder)
+    for (given, said), done in zip(lines.items(), in_turn(*lines, cwd=folder), strict=True):
         assert done.returncode in (2, 4), (given, done.stderr)
         assert said in done.stderr, (given, done.stderr)
     assert {path.name for path in folder.iterdir()} == before
@@ -294,7 +293,7 @@ def test_columns_of_the_pool_leave_with_its_texts(folder: Path) -> None:
         ("t.summary", "no.csv", *write[2:], "--carry", "weight"): "'weight'",
         ("t.summary", "no.csv", *write[2:], "--writer", "model:here", "--carry", "slots"): "whose texts are new",
     }
-    for given, said in lacking.items():
-        (done,) = in_turn(("write", *given), cwd=folder)
+    ran_all = in_turn(*(("write", *given) for given in lacking), cwd=folder)
+    for (given, said), done in zip(lacking.items(), ran_all, strict=True):
         assert done.returncode in (2, 4), (given, done.stderr)
         assert said in done.stderr, (given, done.stderr)

@@ -23,7 +23,8 @@ from dptext.errors import ConfigError
 from dptext.text.tokens import tokenize
 from dptext.types import Floats, Singles
 
-_GRID = 2.0**-10
+_GRID: Final = 2.0**-10
+_TEXTS_AT_ONCE: Final = 256  # whose tokens are looked up together
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -60,13 +61,18 @@ class WordMean:
 
         Each row is computed from its own text alone. `dptext.text.tokens.tokenize` gives the tokens.
         """
-        found = np.zeros((len(texts), self.dim))
-        for i, text in enumerate(texts):
-            rows = self.vectors.index_of([token for line in tokenize(text) for token in line])
-            total = self.vectors.vectors[rows[rows >= 0]].sum(axis=0, dtype=np.float64)
-            found[i] = total / (float(np.linalg.norm(total)) or 1.0)
-            if on_progress is not None:
-                on_progress(i + 1)
+        found, done = np.zeros((len(texts), self.dim)), 0
+        for begin in range(0, len(texts), _TEXTS_AT_ONCE):
+            block = texts[begin : begin + _TEXTS_AT_ONCE]
+            tokens = [[token for line in tokenize(text) for token in line] for text in block]
+            every, end = self.vectors.index_of([token for each in tokens for token in each]), 0
+            for each in tokens:
+                rows, end = every[end : end + len(each)], end + len(each)
+                total = self.vectors.vectors[rows[rows >= 0]].sum(axis=0, dtype=np.float64)
+                found[done] = total / (float(np.linalg.norm(total)) or 1.0)
+                done += 1
+                if on_progress is not None:
+                    on_progress(done)
         return np.rint(found / _GRID) * _GRID
 
 

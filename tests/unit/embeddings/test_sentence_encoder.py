@@ -401,3 +401,14 @@ def test_the_mean_of_word_vectors():
     assert done == list(range(1, 9))
     assert np.array_equal(mean.embed(texts[::-1]), found[::-1])
     assert mean.embed([]).shape == (0, 2)
+
+
+def test_a_mean_is_that_of_its_own_text_in_any_batch() -> None:
+    """Tokens of many texts are looked up together, also beyond one block, and beside texts without a known word."""
+    words = tuple(f"w{i}" for i in range(40))
+    mean = WordMean(WordVectors(words, np.random.default_rng(1).normal(size=(40, 5)).astype(np.float32), name="toy"))
+    rng = np.random.default_rng(2)
+    texts = [" ".join(rng.choice([*words, "zqxv", "\n", "W3"], size=rng.integers(0, 9))) for _ in range(700)]
+    found = mean.embed(texts)
+    assert np.array_equal(found, np.vstack([mean.embed([text]) for text in texts]))
+    assert mean.embed([]).shape == (0, 5)

@@ -31,6 +31,7 @@ def read(path: Path, odd: Odd, measured: tuple[str, ...]) -> tuple[list[str], li
     return [each.text for each in records], [dict(each.kept) for each in records]
 
 
+@pytest.mark.slow_cases("2", "3", why="other files of the same list; a quarter of each format stays in each part")
 @pytest.mark.parametrize("part", range(4))
 def test_no_value_of_a_column_makes_a_row_or_a_file_unreadable(part: int, tmp_path: Path) -> None:
     lacking = there = 0
