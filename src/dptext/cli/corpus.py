@@ -12,6 +12,7 @@ from dptext.cli import options
 from dptext.cli.answers import Printing, interval
 from dptext.cli.chosen import load_encoder
 from dptext.cli.corpus_options import listed
+from dptext.cli.corpus_report import CorpusReport, beside
 from dptext.cli.terminal import say
 from dptext.cli.utility import NOT_PRIVATE, cell
 from dptext.embeddings.embedder import RememberingEmbedder
@@ -20,6 +21,7 @@ from dptext.estimates import Estimate
 from dptext.runs.certificate import certificate_path
 from dptext.runs.verification import verify
 from dptext.text.declarations import schema_of, with_files
+from dptext.text.files import Target, refuse_inputs
 from dptext.text.formats import Format, detect_format
 from dptext.text.labels import relabelled
 from dptext.text.reading import read_released
@@ -27,9 +29,10 @@ from dptext.text.records import LABEL_FIELD, TEXT_FIELD, Fields, Record
 from dptext.text.schema import DeclaredColumn, IdColumn, ListedColumn
 from dptext.text.survey import survey
 from dptext.types import Json, jsonable
-from dptext.utility.classification import evaluate, train_tfidf
+from dptext.utility.classification import best_zero_shot, evaluate, train_tfidf
 from dptext.utility.columns import cells_of, columns_kept, independent
 from dptext.utility.corpus import corpus_kept
+from dptext.utility.leaving import leaving
 from dptext.utility.tables import (
     ORIGINAL,
     PUBLIC_ONLY,
@@ -67,10 +70,20 @@ def corpus(
             "written from.",
         ),
     ] = None,
+    out: Annotated[
+        Path | None,
+        options.output_option(
+            "--out", metavar="PAGE.html", help="A report with pictures, and the same as JSON beside it, for you alone."
+        ),
+    ] = None,
+    force: options.ForceOption = False,
     seed: options.SeedOption = None,
     printing: Printing,
 ) -> None:
     drawn, seed = seed is None, options.seed_of(seed)
+    if out is not None:
+        inputs = (files.private, files.released, files.public, files.test)
+        _check_page(out, tuple(filter(None, inputs)), force=force)
     schema = _schema(files.released, column)
     asked = tuple(each.name for each in schema)
     private = layout.read(files.private, label=label_field, measured=asked)
@@ -87,19 +100,31 @@ def corpus(
     embedder = RememberingEmbedder(load_encoder())
     rows: dict[str, dict[str, Estimate | float]] = {}
     for name, records in ((ORIGINAL, own), (RELEASED, made), (PUBLIC_ONLY, pool)):
-        texts, given = [record.text for record in records], [record.label for record in records]
+        texts: Sequence[str] = [record.text for record in records]
+        given: Sequence[str | None] = [record.label for record in records]
         kept = corpus_kept(
             texts, given, private=private, real=real, pool=pool, labels=labels, embedder=embedder, seed=seed
         )
         rows[name] = dict(kept.cells())
+        if name == PUBLIC_ONLY and labels and not any(given):  # as anybody could: by the names of the labels
+            texts, given = best_zero_shot(texts, {label: label for label in labels}, embedder, real)
         known = [(text, label) for text, label in zip(texts, given, strict=True) if label]
         if labels and known:
             trained = train_tfidf([text for text, _ in known], [label for _, label in known], seed=seed)
             rows[name]["accuracy"] = evaluate(trained, real, seed=seed).accuracy
     compared = _compared(rows, schema, label_field, labels, {ORIGINAL: own, RELEASED: made}, real, seed)
+    if out is not None:
+        shown = {text.text for text in pool}
+        report = CorpusReport(
+            RELEASED, {ORIGINAL: own, RELEASED: made, PUBLIC_ONLY: pool}, rows, labels,
+            leaving(made, private=own, others=held, pool=pool, embedder=embedder, seed=seed) if held else None,
+            sum(record.text in shown for record in made) / len(made), seed,
+        )  # fmt: skip
+        report.write(out, embedder, [_real_texts(held, embedder.name, seed)], force=force)
+    guessed = bool(labels) and not any(record.label for record in pool)
     released, public = (cell(rows[name].get("told_apart"), interval) for name in (RELEASED, PUBLIC_ONLY))
     said = [
-        *(_learned(rows, labels, label_field) if labels or not compared else []),
+        *(_learned(rows, labels, label_field, guessed=guessed) if labels or not compared else []),
         *compared,
         f"A classifier tells the corpus from real texts with AUC {released}, public text with {public}; .5 is perfect.",
         "Its texts have no record of their own, so there is no fidelity to measure.",
@@ -113,9 +138,24 @@ def corpus(
         full += ["", *_table(rows, table), "", *_table(rows, each)]
     data: dict[str, Json] = {"note": NOT_PRIVATE, "seed": seed, "labels": [*labels]}
     data["rows"] = {row: {head: jsonable(value) for head, value in found.items()} for row, found in rows.items()}
-    real_texts = "--test" if held else "half of PRIVATE, from which OUT may have been made"
-    more = [*full, "", f"Real texts: {real_texts}; embeddings of {embedder.name}; seed {seed}; intervals at 95%."]
+    more = [*full, "", _real_texts(held, embedder.name, seed)]
+    if out is not None:
+        said = [*report.headline(), "", *said, f"Written: {out} and {beside(out)}, which you alone can read."]
     printing.answer(said, screen, more, data, drawn=seed if drawn else None)
+
+
+def _real_texts(held: Sequence[Record], encoder: str, seed: int) -> str:
+    real_texts = "--test" if held else "half of PRIVATE, from which OUT may have been made"
+    return f"Real texts: {real_texts}; embeddings of {encoder}; seed {seed}; intervals at 95%."
+
+
+def _check_page(out: Path, inputs: tuple[Path, ...], *, force: bool) -> None:
+    """Raise ConfigError early if the report cannot be written, or would replace an input."""
+    if out.suffix not in (".html", ".htm"):
+        raise ConfigError(f"Expected --out to end in .html, found {str(out)!r}: its JSON lies beside it.")
+    for path in (out, beside(out)):
+        refuse_inputs(path, inputs)
+        Target(path, force, inputs).check()
 
 
 def _schema(released: Path, given: Sequence[str] | None) -> tuple[DeclaredColumn, ...]:
@@ -179,7 +219,11 @@ def _fields_of(
 
 
 def _learned(
-    rows: Mapping[str, Mapping[str, Estimate | float]], labels: Sequence[str], label_field: str | None
+    rows: Mapping[str, Mapping[str, Estimate | float]],
+    labels: Sequence[str],
+    label_field: str | None,
+    *,
+    guessed: bool,
 ) -> list[str]:
     """Say what a classifier learns from the corpus and from public text, with a verdict; or why there is no verdict."""
     if not labels:
@@ -193,7 +237,8 @@ def _learned(
     said += f", from originals {cell(right[ORIGINAL], interval)}"
     if public is None:
         return [f"{said}; the public texts have no labels to learn from."]
-    said += f", from the public texts {cell(public, interval)}."
+    named = " (labelled by the names of the labels)" if guessed else ""
+    said += f", from the public texts{named} {cell(public, interval)}."
     assert isinstance(made, Estimate) and isinstance(public, Estimate)  # noqa: S101, PT018
     return [f"{said} {worth(made, public)}"]
 

@@ -100,10 +100,9 @@ def computing() -> dict[str, str]:
         "kernels": f"{width}; encoder in {exact}{', int8 on request' if HAS_INT8 else ''}",
     }
     if find_spec("torch") is not None:
-        import torch
+        from dptext.embeddings.devices import graphics_cards  # it loads torch
 
-        gpus = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
-        found["torch"] = f"{torch.__version__}, {', '.join(gpus) or 'no GPU'}"
+        found["torch"] = f"{version('torch')}, {', '.join(graphics_cards()) or 'no GPU'}"
     return found
 
 

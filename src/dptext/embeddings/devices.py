@@ -1,8 +1,13 @@
-"""Whether torch can compute on a device."""
+"""The devices that torch can compute on."""
 
 import torch
 
 from dptext.errors import ConfigError
+
+
+def graphics_cards() -> list[str]:
+    """Return the names of the GPUs that torch can use."""
+    return [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
 
 
 def require_device(device: str) -> None:

@@ -80,10 +80,11 @@ def told_apart(one: Floats, other: Floats, *, seed: int = 0) -> Estimate:
     model = load_sklearn().linear_model.LogisticRegression(C=1.0, max_iter=300, random_state=seed)
     fit_quietly(model, rows[learns], side[learns])
     scores = np.stack([model.decision_function(rows[~learns]), side[~learns]], axis=1)
-    return bootstrap(scores, _area, source=seeded(seed), bounds=(0.0, 1.0), resamples=200)
+    return bootstrap(scores, area, source=seeded(seed), bounds=(0.0, 1.0), resamples=200)
 
 
-def _area(scores: Floats) -> float:
+def area(scores: Floats) -> float:
+    """Return the AUC of scores in the first column, of rows with 1 in the second against those with 0; .5 without."""
     yes, no = scores[scores[:, 1] == 1, 0], np.sort(scores[scores[:, 1] == 0, 0])
     if not len(yes) or not len(no):
         return 0.5

@@ -1,0 +1,226 @@
+"""The report of `dptext utility corpus --out`: what a corpus is worth and what attacks show, as a page and as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from dptext.cli.answers import interval, short
+from dptext.cli.utility import NOT_PRIVATE, cell
+from dptext.embeddings.embedder import Embedder, embed_distinct
+from dptext.errors import ConfigError
+from dptext.estimates import Estimate
+from dptext.synthesis.pool import fit_topics, stop_words
+from dptext.text.files import Target
+from dptext.text.records import Record
+from dptext.text.tokens import tokenize
+from dptext.types import Json, jsonable
+from dptext.utility.corpus_page import PageTable, Shares, corpus_page
+from dptext.utility.leaving import Leaving
+from dptext.utility.tables import ORIGINAL, PUBLIC_ONLY
+
+Numbers = Mapping[str, Mapping[str, Estimate | float]]
+#: Upper ends of the lengths in words, and their names.
+_LENGTHS: Final = (5, 10, 20, 40, 80, 160, 320)
+_TOPICS: Final = 12
+_WORDS: Final = 8
+_MOST_NAMES: Final = 30  # labels on the page
+_READABLE: Final = 0.9  # AUC from which texts are told from real ones at a glance
+_NO_GUARANTEE: Final = (
+    "These numbers are measurements, not guarantees: another attack may show more. What is guaranteed stands in the "
+    "certificate beside the corpus."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CorpusReport:
+    """Everything that the page shows.
+
+    Attributes:
+        released: the row of the corpus.
+        parts: records by row: original, the corpus, public-only.
+        rows: numbers by row.
+        labels: the set of labels; empty without labels.
+        leaves: what attacks show; None without records that the corpus was not made from.
+        copied: share of the corpus' texts that are public texts, word for word.
+    """
+
+    released: str
+    parts: Mapping[str, Sequence[Record]]
+    rows: Numbers
+    labels: Sequence[str]
+    leaves: Leaving | None
+    copied: float
+    seed: int
+
+    @property
+    def gap(self) -> float | None:
+        """The share of the gap between public texts and originals that the corpus closes; None without a gap."""
+        own, made, public = (self.rows[row].get("accuracy") for row in (ORIGINAL, self.released, PUBLIC_ONLY))
+        if not isinstance(own, Estimate) or not isinstance(made, Estimate) or not isinstance(public, Estimate):
+            return None
+        return (made.value - public.value) / (own.value - public.value) if own.low > public.high else None
+
+    def headline(self) -> list[str]:
+        """Return the answers in words."""
+        return [self._training(), self._reading(), self._leaving()]
+
+    def _training(self) -> str:
+        made, public = (self.rows[row].get("accuracy") for row in (self.released, PUBLIC_ONLY))
+        if not isinstance(made, Estimate):
+            return "Useful for training: not measured, as the corpus or the originals have no labels."
+        if not isinstance(public, Estimate):
+            return (
+                f"Useful for training: a classifier has {interval(made)} right; public texts have no labels to compare."
+            )
+        if self.gap is None:
+            answer = "no need: public texts do about as well as originals"
+        elif made.low > public.high:
+            answer = f"yes, {min(1.0, self.gap):.0%} of the gap between public texts and originals is closed"
+        elif made.high < public.low:
+            answer = "no, public texts teach more"
+        else:
+            answer = "not shown to be worth more than public texts"
+        return f"Useful for training: {answer}."
+
+    def _reading(self) -> str:
+        apart = self.rows[self.released].get("told_apart")
+        if self.copied > 0.99:
+            return "For reading: yes, each text is a public text that somebody wrote, under a label of the corpus."
+        if not isinstance(apart, Estimate):
+            return "For reading: not measured."
+        answer = "no" if apart.low > _READABLE else "with care"
+        auc = f"AUC {interval(apart)} (.5 is perfect)"
+        return f"For reading: {answer}. A classifier tells its texts from real ones with {auc}."
+
+    def _leaving(self) -> str:
+        if self.leaves is None:
+            return "Copies and attacks: not measured. Give --test, real texts that the corpus was not made from."
+        found = self.leaves
+        said = f"Copies of private texts: {found.copies:,} of {found.texts:,}, of a control {found.copies_of_others:,}"
+        told = "An attack tells private texts from the control" if found.shows else "No attack tells them apart"
+        return f"{said}. {told}."
+
+    def shares(self, embedder: Embedder) -> list[Shares]:
+        """Return labels, lengths and topics of all rows."""
+        texts = {row: [record.text for record in records] for row, records in self.parts.items()}
+        found = []
+        if self.labels:
+            counts = {row: Counter(record.label for record in records) for row, records in self.parts.items()}
+            names = sorted(self.labels, key=lambda name: -counts[ORIGINAL][name])[:_MOST_NAMES]
+            rows = {row: _parts([own[name] for name in names], sum(own[name] for name in self.labels))
+                    for row, own in counts.items()}  # fmt: skip
+            found.append(Shares("Labels", tuple(names), {row: own for row, own in rows.items() if any(own)}))
+        ends = [0, *_LENGTHS]
+        names = [f"{low + 1} to {high}" for low, high in zip(ends, _LENGTHS, strict=False)]
+        lengths = {
+            row: np.bincount(
+                np.searchsorted(_LENGTHS, [len(text.split()) for text in own]), minlength=len(ends)
+            ).tolist()
+            for row, own in texts.items()
+        }
+        names.append(f"over {_LENGTHS[-1]}")
+        some = [i for i in range(len(names)) if any(own[i] for own in lengths.values())]
+        rows = {row: _parts([own[i] for i in some], len(texts[row])) for row, own in lengths.items()}
+        found.append(Shares("Lengths in words", tuple(names[i] for i in some), rows))
+        return found + self._topics(texts, embedder)
+
+    def _topics(self, texts: Mapping[str, Sequence[str]], embedder: Embedder) -> list[Shares]:
+        pool = [*dict.fromkeys(texts[PUBLIC_ONLY])]
+        space = embed_distinct((text for own in texts.values() for text in own), embedder)
+        try:
+            topics = fit_topics(pool, space.at(pool), min(_TOPICS, len(pool) // 10), seed=self.seed)
+        except ConfigError:  # too few public texts
+            return []
+        rows = {row: np.bincount(topics.nearest(space.at(own)), minlength=len(topics.described)) / len(own)
+                for row, own in texts.items()}  # fmt: skip
+        order = np.argsort(-rows[ORIGINAL], kind="stable")
+        names = [", ".join(topics.described[i][0][:4]) for i in order.tolist()]
+        shown = {row: tuple(own[order].tolist()) for row, own in rows.items()}
+        return [Shares("Topics of public texts", tuple(names), shown)]
+
+    def words(self) -> list[PageTable]:
+        """Return the words that each label has more often than the others, of originals and of the corpus."""
+        if not self.labels:
+            return []
+        both = {row: self.parts[row] for row in (ORIGINAL, self.released)}
+        lines = [
+            [label, *(", ".join(_telling(records, label)) for records in both.values())]
+            for label in sorted(self.labels)[:_MOST_NAMES]
+        ]
+        return [PageTable("Words by label", ("label", *both), lines, "More frequent than in texts of other labels.")]
+
+    def attacks(self) -> list[PageTable]:
+        """Return what attacks show, beside their controls."""
+        found = self.leaves
+        if found is None:
+            return []
+        nearer = "all are equally near" if found.nearer is None else interval(found.nearer)
+        lines = [
+            ["texts that leave word for word", f"{found.copies:,}", f"{found.copies_of_others:,}"],
+            ["share of the corpus nearer to them", nearer, ".5 if nothing leaves"],
+            ["median distance to the corpus", short(found.distance), short(found.distance_of_others)],
+            ["AUC of a membership attack", interval(found.membership),
+             f"{interval(found.membership_by_public)}, by public texts alone"],
+        ]  # fmt: skip
+        if found.attribute is not None and found.attribute_of_others is not None:
+            guessed = (interval(each) for each in (found.attribute, found.attribute_of_others))
+            lines.append(["label that is guessed right", *guessed])
+        for each in found.replayed:
+            own, other = (f"{n:,} of {of:,}" for n, of in (each.of_private, each.of_others))
+            lines.append([f"{each.kind} that no public text has, and the corpus has", own, other])
+        said = (
+            f"{found.texts:,} private texts beside as many real ones that the corpus was not made from (the control)."
+        )
+        return [PageTable("What attacks show", ("", "private texts", "control"), lines, said)]
+
+    def numbers(self) -> PageTable:
+        """Return the table of all numbers."""
+        heads = [*dict.fromkeys(head for found in self.rows.values() for head in found)]
+        lines = [[row, *(cell(found.get(head), interval) for head in heads)] for row, found in self.rows.items()]
+        return PageTable("All numbers", ("interval at 95%", *heads), lines)
+
+    def write(self, page: Path, embedder: Embedder, notes: Sequence[str], *, force: bool) -> None:
+        """Write the page, and the same as JSON beside it, for their owner alone."""
+        shares = self.shares(embedder)
+        parts: list[Shares | PageTable] = [*shares, *self.words(), *self.attacks(), self.numbers()]
+        text = corpus_page("What a corpus is worth", [NOT_PRIVATE, *self.headline()], parts, [*notes, _NO_GUARANTEE])
+        data: dict[str, Json] = {
+            "note": NOT_PRIVATE, "headline": [*self.headline()], "gap_closed": self.gap, "public_texts": self.copied,
+            "rows": {row: {head: jsonable(value) for head, value in found.items()} for row, found in self.rows.items()},
+            "shares": {each.title: {"names": [*each.names], **{row: [*own] for row, own in each.rows.items()}}
+                       for each in shares},
+            "leaving": None if self.leaves is None else self.leaves.to_dict(),
+        }  # fmt: skip
+        for path, content in ((page, text), (beside(page), json.dumps(data, indent=2))):
+            Target(path, force).write(content.encode())
+
+
+def beside(page: Path) -> Path:
+    """Return the path of the JSON beside a page."""
+    return page.with_suffix(".json")
+
+
+def _parts(counts: Sequence[int], whole: int) -> tuple[float, ...]:
+    return tuple(count / max(1, whole) for count in counts)
+
+
+def _telling(records: Sequence[Record], label: str) -> list[str]:
+    """Return the words whose share of texts is most above that of texts with other labels."""
+    own, others, silent = Counter[str](), Counter[str](), stop_words()
+    n = 0
+    for record in records:
+        words = {
+            word.lower() for line in tokenize(record.text) for word in line if word.isalpha() and len(word) > 2
+        } - silent
+        (own if record.label == label else others).update(words)
+        n += record.label == label
+    rest = max(1, len(records) - n)
+    lift = {word: count / max(1, n) - others[word] / rest for word, count in own.items() if count > 1}
+    return sorted(lift, key=lambda word: (-lift[word], word))[:_WORDS]

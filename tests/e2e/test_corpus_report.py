@@ -1,0 +1,91 @@
+"""`dptext utility corpus --out`: a page and its JSON that judge a corpus."""
+
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+
+import pytest
+
+from commands import dptext
+from dptext import sample_records
+from dptext.utility.corpus_page import PageTable, Shares, corpus_page
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Private, public and other real texts, and a corpus that copied some private ones."""
+    found = tmp_path_factory.mktemp("report")
+    every = [*{each.text: each for each in sample_records(900)}.values()]
+    parts = {"private": every[:120], "pool": every[120:220], "test": every[220:340]}
+    parts["corpus"] = [*every[120:180], *every[:60]]
+    for name, records in parts.items():
+        rows = [{"text": each.text, **({} if name == "pool" else {"topic": each.label})} for each in records]
+        (found / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    return found
+
+
+JUDGE = ("utility", "corpus", "private.jsonl", "corpus.jsonl", "--public", "pool.jsonl", "--label-field", "topic")
+
+
+def test_a_page_and_its_json_say_what_the_screen_says(folder: Path) -> None:
+    done = dptext(*JUDGE, "--test", "test.jsonl", "--out", "report.html", "--seed", 1, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    first = done.stdout.splitlines()[:3]
+    assert [line.partition(":")[0] for line in first] == [
+        "Useful for training",
+        "For reading",
+        "Copies of private texts",
+    ]
+    assert (
+        first[2]
+        == "Copies of private texts: 60 of 120, of a control 0. An attack tells private texts from the control."
+    )
+    assert "Written: report.html and report.json, which you alone can read." in done.stdout
+    page, data = (folder / "report.html").read_text("utf-8"), json.loads((folder / "report.json").read_text("utf-8"))
+    assert {stat.S_IMODE((folder / name).stat().st_mode) for name in ("report.html", "report.json")} == {0o600}
+    assert data["headline"] == first
+    assert all(line.split(":")[0] in page for line in first)
+    assert "not guarantees" in page
+    assert "<script" not in page
+    assert data["leaving"]["copies"] == 60
+    assert {*data["rows"]} == {"original", "released", "public-only"}
+    assert all("accuracy" in row for row in data["rows"].values())  # the pool is labelled by the names of the labels
+    assert {*data["shares"]} == {"Labels", "Lengths in words", "Topics of public texts"}
+    for each in data["shares"].values():
+        for row, own in each.items():
+            assert row == "names" or (len(own) == len(each["names"]) and 0.99 < sum(own) < 1.01)
+    again = dptext(*JUDGE, "--out", "report.html", cwd=folder)
+    assert again.returncode == 2
+    assert "report.html" in again.stderr
+
+
+def test_without_other_real_texts_no_attack_is_shown(folder: Path) -> None:
+    done = dptext(*JUDGE[:6], "--out", "bare.html", "--seed", 1, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert "Copies and attacks: not measured. Give --test" in done.stdout
+    assert "Useful for training: not measured" in done.stdout
+    assert json.loads((folder / "bare.json").read_text("utf-8"))["leaving"] is None
+
+
+@pytest.mark.parametrize(
+    ("out", "said"),
+    [("report.txt", "Expected --out to end in .html"), ("private.html", "private.json"), ("nowhere/a.html", "nowhere")],
+)
+def test_a_page_that_cannot_be_written_is_refused_first(folder: Path, out: str, said: str) -> None:
+    """Also one whose JSON would replace an input."""
+    (folder / "private.json").write_bytes((folder / "private.jsonl").read_bytes())
+    given = ("utility", "corpus", "private.json", "corpus.jsonl", "--public", "pool.jsonl", "--format", "jsonl")
+    done = dptext(*given, "--out", out, "--force", cwd=folder)
+    assert done.returncode == 2, done.stderr
+    assert said in done.stderr
+    assert not (folder / out).exists()
+
+
+def test_names_and_words_are_text_on_the_page() -> None:
+    evil = "<img src=x onerror=alert(1)>"
+    shares = Shares(evil, (evil,), {evil: (0.5,)})
+    page = corpus_page(evil, [evil], [shares, PageTable(evil, (evil,), [[evil, evil]], evil)], [evil])
+    assert "<img" not in page
+    assert page.count("&lt;img") >= 9
