@@ -21,7 +21,7 @@ def _absent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dptext.doors.points", lambda group: [])
     kinds, ways = mechanisms(), syntheses()
     assert ([*kinds], [*ways]) == ([*OUR_MECHANISMS], [*OUR_SYNTHESES])
-    for module in ("recommend", "init", "mechanisms"):
+    for module in ("recommend", "init_texts", "mechanisms"):
         monkeypatch.setattr(f"dptext.cli.{module}.MECHANISMS", kinds)
     monkeypatch.setattr("dptext.cli.mechanisms.SYNTHESES", ways)
 
@@ -70,7 +70,7 @@ def test_init_leaves_out_what_is_not_installed(tmp_path: Path, monkeypatch: pyte
     monkeypatch.chdir(tmp_path)
     for name, part in (("public", sample_records(40)), ("private", sample_records(60)[40:])):
         Path(f"{name}.jsonl").write_text("".join(json.dumps({"text": each.text}) + "\n" for each in part), "utf-8")
-    told, said = call("init private.jsonl --public public.jsonl --unit document --epsilon 5 --task meaning")
+    told, said = call("init private.jsonl --for texts --public public.jsonl --unit document --epsilon 5 --task meaning")
     assert "measured mechanisms are not installed and left out, such as adept. " + LINE in said
     assert said.startswith("9 ")
     assert told.startswith(
