@@ -60,6 +60,23 @@ def test_each_command_is_listed_on_one_line_that_is_whole(group: str) -> None:
         assert len(line) <= 80
 
 
+def test_h_fits_a_screen_and_names_every_option() -> None:
+    """Of many options `-h` lists the names; `--help` explains them, and shows the example."""
+    names = [name for name, command in EVERY.items() if command.place]
+    brief, whole = (in_turn(*((*name, flag) for name in names), cwd=Path.cwd()) for flag in ("-h", "--help"))
+    short = 0
+    for name, one, other in zip(names, brief, whole, strict=True):
+        assert len(one.stdout.splitlines()) <= 40, name
+        explained = re.findall(r"^  (?:-\w, )?(--[a-z-]+)", other.stdout, re.MULTILINE)
+        if "--help explains each" not in one.stdout:
+            assert one.stdout == other.stdout
+            continue
+        short += 1
+        assert {*explained} == {*re.findall(r"(--[a-z-]+)(?:,|$)", one.stdout, re.MULTILINE)}, name
+        assert ("Example:" in one.stdout, "Example:" in other.stdout) == (False, True)
+    assert short > 5
+
+
 EXAMPLES = {words: command.example for words, command in EVERY.items() if command.example}
 
 

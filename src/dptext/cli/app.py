@@ -25,6 +25,7 @@ import functools
 import gc
 import os
 import sys
+import textwrap
 import threading
 import traceback
 from collections import Counter
@@ -58,6 +59,7 @@ _FIELDS: Final = (
     *("empty-nulls", "strip-html", "public", "pool"),
 )
 _PATH: Final = str | None
+_MANY: Final = 16  # options, of which -h lists the names alone
 _named: list[Path] = []  # files of --config
 
 
@@ -135,10 +137,16 @@ def _require_said(command: TyperCommand | TyperGroup, ctx: Any, args: list[str])
 
 
 class StrictCommand(TyperCommand):
-    """A command that ignores no argument, takes its defaults from the file, and groups its options."""
+    """A command that ignores no argument, takes its defaults from the file, and groups its options.
+
+    Of many options `-h` lists the names, and `--help` explains them.
+    """
+
+    brief = False
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         given = [*args]  # the parser empties its list
+        self.brief = "-h" in given and "--help" not in given
         if not ctx.resilient_parsing and not {*HELP_NAMES["help_option_names"]} & {*args}:
             ctx.default_map = defaults(self)
         rest = super().parse_args(ctx, args)
@@ -149,11 +157,34 @@ class StrictCommand(TyperCommand):
         shown = [(each, line) for each in self.get_params(ctx) if (line := each.get_help_record(ctx)) is not None]
         arguments = [line for each, line in shown if isinstance(each, TyperArgument)]
         options = [(each, line) for each, line in shown if not isinstance(each, TyperArgument)]  # --help is among them
+        self.brief = self.brief and len(options) > _MANY
+        if self.brief:
+            self._names(ctx, formatter, arguments, [each for each, _ in options])
+            return
         headed = [(getattr(each, "rich_help_panel", None), line) for each, line in options]
         for title, lines in {"Arguments": arguments, **in_sections(headed)}.items():
             if lines:
                 with formatter.section(title):
                     formatter.write_dl(lines)
+
+    def _names(self, ctx: Any, formatter: Any, arguments: list[tuple[str, str]], options: list[Any]) -> None:
+        """Write the names of the options below their headings."""
+        if arguments:
+            with formatter.section("Arguments"):
+                formatter.write_dl(arguments)
+        named = [(getattr(each, "rich_help_panel", None), (max(each.opts, key=len), "")) for each in options]
+        for title, lines in in_sections(named).items():
+            if lines:
+                with formatter.section(title):
+                    names = ", ".join(name for name, _ in lines)
+                    for line in textwrap.wrap(names, formatter.width - 2, break_on_hyphens=False):
+                        formatter.write(f"  {line}\n")
+        formatter.write_paragraph()
+        formatter.write_text(f"{ctx.command_path} --help explains each, with an example.")
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        if not self.brief:
+            super().format_epilog(ctx, formatter)
 
 
 class LazyGroup(TyperGroup):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any, BinaryIO, Final, cast
 
-from dptext._wording import html_text
+from dptext._wording import html_table, html_text, plural
 from dptext.errors import ConfigError, needing
 from dptext.privacy.guarantee import Guarantee
 from dptext.runs.carried import Carried
@@ -32,6 +32,7 @@ from dptext.types import Json
 
 #: Suffixes of the two topic reports beside an output file: JSON, and a page.
 REPORT_SUFFIXES: Final = (".topics.json", ".topics.html")
+_SHOWN: Final = 5  # texts in a notebook
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,14 +66,30 @@ class Synthesized:
         """The guarantees of the whole corpus with its report."""
         return self.certificate.guarantees
 
+    def __iter__(self) -> Iterator[Release[str]]:
+        return iter(self.releases)
+
+    def to_records(self) -> list[Release[str]]:
+        """Return all texts that leave."""
+        return list(self.releases)
+
+    def json_lines(self) -> bytes:
+        """Return the texts as JSON Lines, the bytes whose sha256 `certificate` has; or a report without texts."""
+        return encode_batch(self.releases, Format.JSONL, self.columns) if self.releases else self.data
+
+    @property
+    def columns(self) -> Columns:
+        """The columns of the texts in JSON Lines."""
+        label = bool(self.releases) and self.releases[0].label is not None
+        return Columns(label=label, keep=self.fields.keep, fields=self.fields)
+
     def joined(self, carried: Carried) -> Synthesized:
         """Return the corpus with these columns of its pool. ConfigError: a text is none of the pool's."""
         releases = carried.joined(self.releases)
         fields = replace(self.fields, keep=(*self.fields.keep, *carried.names))
-        columns = Columns(label=bool(releases) and releases[0].label is not None, keep=fields.keep, fields=fields)
-        digest = hashlib.sha256(encode_batch(releases, Format.JSONL, columns)).hexdigest()
-        certificate = replace(self.certificate, sha256=digest, fields=columns.renamed)
-        return replace(self, releases=releases, fields=fields, certificate=certificate)
+        found = replace(self, releases=releases, fields=fields)
+        digest = hashlib.sha256(found.json_lines()).hexdigest()
+        return replace(found, certificate=replace(self.certificate, sha256=digest, fields=found.columns.renamed))
 
     def write(
         self,
@@ -160,7 +177,10 @@ class Synthesized:
         return f"Synthesized({self.certificate.settings['kind']}, {len(self.releases):,} texts)"
 
     def _repr_html_(self) -> str:
-        return html_text("\n".join([self.guarantees[-1].sentence(), *self.sentences]))
+        said = html_text("\n".join([self.guarantees[-1].sentence(), *self.sentences]))
+        shown = {name: column[:_SHOWN] for name, column in self.to_dict().items()}
+        whole = f"The first of {plural(len(self.releases), 'text')}."
+        return said + (html_table(list(shown), zip(*shown.values(), strict=True), whole) if self.releases else "")
 
 
 def paths_of(target: Path) -> tuple[Path, ...]:

@@ -2,6 +2,7 @@
 
 import errno
 import gzip
+import hashlib
 import json
 import os
 import stat
@@ -524,6 +525,11 @@ def test_a_stream_is_read_once_and_voted_on_twice() -> None:
     assert len(found.releases) == int(0.9 * len({record.text for record in POOL}))
     assert "Synthesized(votes" in repr(found)
     assert "epsilon 8" in found._repr_html_()
+    assert [*found] == found.to_records() == list(found.releases)
+    assert hashlib.sha256(found.json_lines()).hexdigest() == found.certificate.sha256
+    shown = found._repr_html_()
+    assert shown.count("<tr>") == min(5, len(found.releases)) + 1
+    assert f"The first of {len(found.releases)} texts." in shown
 
 
 def test_the_pool_is_not_the_private_corpus(tmp_path: Path) -> None:
