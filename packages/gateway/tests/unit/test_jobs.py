@@ -651,7 +651,7 @@ def test_a_file_keeps_room_for_what_comes_of_it(tmp_path: Path, monkeypatch: pyt
 
 def test_a_job_waits_for_room_under_its_charge(fresh: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where other files have it, and where the disk is full, in the middle of its writing, too."""
-    monkeypatch.setattr(worker, "RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(worker, "RETRY_SECONDS", 0.25)  # long enough to be seen
     monkeypatch.setattr(worker, "PROGRESS_SECONDS", 0.0)
     space, run, broken = fresh.gate.worker._space, worker.privatize_file, threading.Event()
     key = fresh.gate.keys.find(fresh.key)
