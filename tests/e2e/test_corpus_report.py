@@ -33,15 +33,11 @@ def test_a_page_and_its_json_say_what_the_screen_says(folder: Path) -> None:
     done = dptext(*JUDGE, "--test", "test.jsonl", "--out", "report.html", "--seed", 1, cwd=folder)
     assert done.returncode == 0, done.stderr
     first = done.stdout.splitlines()[:3]
-    assert [line.partition(":")[0] for line in first] == [
-        "Useful for training",
-        "For reading",
-        "Copies of private texts",
-    ]
-    assert (
-        first[2]
-        == "Copies of private texts: 60 of 120, of a control 0. An attack tells private texts from the control."
+    assert [line.split()[0] for line in first] == ["Useful", "For", "Copies"]
+    assert first[2].startswith(
+        "Copies of private texts: 60 of 120, of the control 0 of 120. Private texts are told from"
     )
+    assert "Texts word for word" in first[2]
     assert "Written: report.html and report.json, which you alone can read." in done.stdout
     page, data = (folder / "report.html").read_text("utf-8"), json.loads((folder / "report.json").read_text("utf-8"))
     assert {stat.S_IMODE((folder / name).stat().st_mode) for name in ("report.html", "report.json")} == {0o600}
@@ -49,7 +45,7 @@ def test_a_page_and_its_json_say_what_the_screen_says(folder: Path) -> None:
     assert all(line.split(":")[0] in page for line in first)
     assert "not guarantees" in page
     assert "<script" not in page
-    assert data["leaving"]["copies"] == 60
+    assert data["leaving"]["copies"]["of_private"] == [60, 120]
     assert {*data["rows"]} == {"original", "released", "public-only"}
     assert all("accuracy" in row for row in data["rows"].values())  # the pool is labelled by the names of the labels
     assert {*data["shares"]} == {"Labels", "Lengths in words", "Topics of public texts"}
@@ -67,6 +63,17 @@ def test_without_other_real_texts_no_attack_is_shown(folder: Path) -> None:
     assert "Copies and attacks: not measured. Give --test" in done.stdout
     assert "Useful for training: not measured" in done.stdout
     assert json.loads((folder / "bare.json").read_text("utf-8"))["leaving"] is None
+
+
+def test_the_private_file_is_no_control_and_a_small_one_is_refused_first(folder: Path) -> None:
+    (folder / "copy.jsonl").write_bytes((folder / "private.jsonl").read_bytes())
+    few = (folder / "test.jsonl").read_text("utf-8").splitlines(keepends=True)[:4]
+    (folder / "few.jsonl").write_text("".join(few), "utf-8")
+    for name, said in (("copy.jsonl", "found the same file"), ("few.jsonl", "at least 8 records in each file")):
+        done = dptext(*JUDGE, "--test", name, "--out", "no.html", cwd=folder)
+        assert done.returncode == 2
+        assert said in done.stderr
+        assert "embedding" not in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -131,3 +131,51 @@ def test_it_asks_what_readers_need(letters: Path) -> None:
     assert written["summary"]["unit"] == "author"
     assert (written["summary"]["epsilon"], written["summary"]["about"]) == (2.0, 20)
     assert written["summary"]["labels"] == ["health", "leisure", "money", "travel"]
+
+
+def test_a_second_run_reads_nothing_of_the_first_but_the_columns(letters: Path) -> None:
+    """A file of another form or use leaves no option behind. What its owner declared stays."""
+    first = ("--for", "table", "--unit", "author", "--author-field", "who", "--label-field", "topic")
+    assert dptext(*CORPUS, *first, cwd=letters).returncode == 0
+    with (letters / "dptext.toml").open("a") as file:
+        file.write('\n[columns]\n"priority?" = "low|high, very"\n')
+    done = dptext(*CORPUS, "--about", "70", "--force", cwd=letters)
+    assert done.returncode == 0, done.stderr
+    written = tomllib.loads((letters / "dptext.toml").read_text())
+    assert not {"author-field", "label-field"} & {*written}
+    assert "unit" not in written["summary"]
+    assert written["columns"] == {"priority?": "low|high, very"}
+    done = dptext(*CORPUS[:2], "--for", "texts", *CORPUS[2:], "--force", cwd=letters)
+    assert done.returncode == 0, done.stderr
+
+
+def test_labels_of_public_texts_may_hold_commas(letters: Path) -> None:
+    names = ('a, "b"', "it's")
+    for name in ("pool.jsonl", "in.jsonl"):
+        rows = [json.loads(line) for line in (letters / name).read_text().splitlines()]
+        lines = [json.dumps({**row, "topic": names[i % 2]}) for i, row in enumerate(rows)]
+        (letters / name).write_text("\n".join(lines) + "\n")
+    assert dptext(*CORPUS, "--label-field", "topic", cwd=letters).returncode == 0
+    assert tomllib.loads((letters / "dptext.toml").read_text())["summary"]["labels"] == [*names]
+
+
+def test_what_is_assumed_and_what_was_not_measured_is_said(letters: Path) -> None:
+    done = dptext(*CORPUS, "--for", "numbers", cwd=letters)
+    assert "About 5,000 documents are assumed: --about N says otherwise." in done.stdout
+    assert "taught a classifier" not in done.stdout
+    done = dptext(*CORPUS, "--label-field", "topic", "--epsilon", "10", "--about", "300", "--force", cwd=letters)
+    assert "epsilon 4, the largest that was measured, it taught" in done.stdout
+    assert "are assumed" not in done.stdout
+
+
+def test_two_forms_that_summarize_cannot_read_together_are_refused(letters: Path) -> None:
+    (letters / "in.csv").write_text("letter;topic\nso it is;travel\n")
+    (letters / "pool.csv").write_text("letter,topic\nso it was,travel\n")
+    done = dptext("init", "in.csv", "--text-field", "letter", "--public", "pool.csv", cwd=letters)
+    assert done.returncode == 2
+    assert "Expected both files to have one delimiter" in done.stderr
+    (letters / "bare.jsonl").write_text('{"letter": "so"}\n' * 20)
+    given = ("--for", "texts", "--text-field", "letter", "--label-field", "topic", "--public", "bare.jsonl")
+    done = dptext("init", "in.jsonl", *given, cwd=letters)
+    assert done.returncode == 2
+    assert "or leave --label-field out" in done.stderr

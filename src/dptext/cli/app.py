@@ -148,7 +148,7 @@ class StrictCommand(TyperCommand):
         given = [*args]  # the parser empties its list
         self.brief = "-h" in given and "--help" not in given
         if not ctx.resilient_parsing and not {*HELP_NAMES["help_option_names"]} & {*args}:
-            ctx.default_map = defaults(self)
+            ctx.default_map = {} if self.name == "init" else defaults(self)  # it writes the file anew
         rest = super().parse_args(ctx, args)
         _require_said(self, ctx, given)
         return rest

@@ -239,6 +239,7 @@ def _commands(found: Survey, typed: list[str]) -> list[str]:
     column = ["--text-field", str(found.text) if found.named else "NAME"] if named else []
     # The default encoder reads English alone.
     reads = " --encoder FOLDER" if found.language is not None and of_private_texts(found.language) else ""
+    each = ["dptext", "init", str(path), "--for", "texts"]
     public = f"--public PUBLIC{reads} --with topics --epsilon 1 --about N"
     return [
         "A corpus under one epsilon, from public texts of the same kind and form (PUBLIC). N: about how many texts:",
@@ -246,7 +247,7 @@ def _commands(found: Survey, typed: list[str]) -> list[str]:
         f"  {shlex.join(['dptext', 'write', str(summary), str(out), *column])}",
         by_law(Guarantee(1.0, 1e-5, Unit.DOCUMENT, Relation.ADD_OR_REMOVE_ONE)),
         NOT_BY_TEXTS,
-        "With labels: --label-field FIELD --labels A,B. dptext init asks. Each text by itself: dptext init --for texts",
+        f"With labels: --label-field FIELD --labels A,B. Each text by itself: {shlex.join(each)}",
     ]
 
 

@@ -15,13 +15,13 @@ from dptext.cli.corpus_options import listed
 from dptext.cli.corpus_report import CorpusReport, beside
 from dptext.cli.terminal import say
 from dptext.cli.utility import NOT_PRIVATE, cell
-from dptext.embeddings.embedder import RememberingEmbedder
+from dptext.embeddings.embedder import Embedder, RememberingEmbedder
 from dptext.errors import ConfigError, DPTextError
 from dptext.estimates import Estimate
 from dptext.runs.certificate import certificate_path
 from dptext.runs.verification import verify
 from dptext.text.declarations import schema_of, with_files
-from dptext.text.files import Target, refuse_inputs
+from dptext.text.files import Target, refuse_inputs, sha256_of
 from dptext.text.formats import Format, detect_format
 from dptext.text.labels import relabelled
 from dptext.text.reading import read_released
@@ -81,16 +81,14 @@ def corpus(
     printing: Printing,
 ) -> None:
     drawn, seed = seed is None, options.seed_of(seed)
-    if out is not None:
-        inputs = (files.private, files.released, files.public, files.test)
-        _check_page(out, tuple(filter(None, inputs)), force=force)
+    _check_files(files, out, force=force)
     schema = _schema(files.released, column)
     asked = tuple(each.name for each in schema)
     private = layout.read(files.private, label=label_field, measured=asked)
     pool = layout.read_public(files.public, label=layout.public_label(files.public, label_field))
     made = list(read_released(files.released, _fields_of(files.released, layout, label_field, asked)))
     held = [] if files.test is None else layout.read(files.test, label=label_field, measured=asked)
-    if min(map(len, (private, pool, made))) < 8:
+    if min(map(len, (private, pool, made, *([held] if held and out is not None else [])))) < 8:
         raise ConfigError("Expected at least 8 records in each file.")
     say(NOT_PRIVATE)
     order = [private[i] for i in np.random.default_rng(seed).permutation(len(private)).tolist()]
@@ -113,14 +111,11 @@ def corpus(
             trained = train_tfidf([text for text, _ in known], [label for _, label in known], seed=seed)
             rows[name]["accuracy"] = evaluate(trained, real, seed=seed).accuracy
     compared = _compared(rows, schema, label_field, labels, {ORIGINAL: own, RELEASED: made}, real, seed)
+    parts = {ORIGINAL: own, RELEASED: made, PUBLIC_ONLY: pool}
+    headline: list[str] = []
     if out is not None:
-        shown = {text.text for text in pool}
-        report = CorpusReport(
-            RELEASED, {ORIGINAL: own, RELEASED: made, PUBLIC_ONLY: pool}, rows, labels,
-            leaving(made, private=own, others=held, pool=pool, embedder=embedder, seed=seed) if held else None,
-            sum(record.text in shown for record in made) / len(made), seed,
-        )  # fmt: skip
-        report.write(out, embedder, [_real_texts(held, embedder.name, seed)], force=force)
+        report = _report(parts, held, rows, labels, embedder, seed)
+        headline = report.written(out, embedder, [_real_texts(held, embedder.name, seed)], force=force)
     guessed = bool(labels) and not any(record.label for record in pool)
     released, public = (cell(rows[name].get("told_apart"), interval) for name in (RELEASED, PUBLIC_ONLY))
     said = [
@@ -139,9 +134,31 @@ def corpus(
     data: dict[str, Json] = {"note": NOT_PRIVATE, "seed": seed, "labels": [*labels]}
     data["rows"] = {row: {head: jsonable(value) for head, value in found.items()} for row, found in rows.items()}
     more = [*full, "", _real_texts(held, embedder.name, seed)]
+    printing.answer([*headline, *said], screen, more, data, drawn=seed if drawn else None)
+
+
+def _report(
+    parts: Mapping[str, Sequence[Record]],
+    held: Sequence[Record],
+    rows: Mapping[str, Mapping[str, Estimate | float]],
+    labels: Sequence[str],
+    embedder: Embedder,
+    seed: int,
+) -> CorpusReport:
+    own, made, pool = (parts[row] for row in (ORIGINAL, RELEASED, PUBLIC_ONLY))
+    shown = {record.text for record in pool}
+    found = leaving(made, private=own, others=held, pool=pool, embedder=embedder, seed=seed) if held else None
+    copied = sum(record.text in shown for record in made) / len(made)
+    return CorpusReport(RELEASED, parts, rows, labels, found, copied, seed)
+
+
+def _check_files(files: CorpusFiles, out: Path | None, *, force: bool) -> None:
+    """Raise ConfigError early: the report cannot be written, or the other real texts are the private ones."""
     if out is not None:
-        said = [*report.headline(), "", *said, f"Written: {out} and {beside(out)}, which you alone can read."]
-    printing.answer(said, screen, more, data, drawn=seed if drawn else None)
+        inputs = (files.private, files.released, files.public, files.test)
+        _check_page(out, tuple(filter(None, inputs)), force=force)
+    if files.test is not None and sha256_of(files.test) == sha256_of(files.private):
+        raise ConfigError("Expected --test to hold other real records than PRIVATE, found the same file.")
 
 
 def _real_texts(held: Sequence[Record], encoder: str, seed: int) -> str:

@@ -74,25 +74,28 @@ class CorpusReport:
     def _training(self) -> str:
         made, public = (self.rows[row].get("accuracy") for row in (self.released, PUBLIC_ONLY))
         if not isinstance(made, Estimate):
-            return "Useful for training: not measured, as the corpus or the originals have no labels."
+            return "Useful for training: not measured, as no labels are named or the corpus has none (--label-field)."
         if not isinstance(public, Estimate):
             return (
                 f"Useful for training: a classifier has {interval(made)} right; public texts have no labels to compare."
             )
-        if self.gap is None:
-            answer = "no need: public texts do about as well as originals"
-        elif made.low > public.high:
-            answer = f"yes, {min(1.0, self.gap):.0%} of the gap between public texts and originals is closed"
-        elif made.high < public.low:
+        if made.high < public.low:
             answer = "no, public texts teach more"
+        elif made.low > public.high:
+            closed = (
+                ""
+                if self.gap is None
+                else f", {min(1.0, self.gap):.0%} of the gap between public texts and originals is closed"
+            )
+            answer = f"yes{closed}"
         else:
             answer = "not shown to be worth more than public texts"
         return f"Useful for training: {answer}."
 
     def _reading(self) -> str:
         apart = self.rows[self.released].get("told_apart")
-        if self.copied > 0.99:
-            return "For reading: yes, each text is a public text that somebody wrote, under a label of the corpus."
+        if self.copied == 1:
+            return "For reading: yes, each text is a public text, word for word."
         if not isinstance(apart, Estimate):
             return "For reading: not measured."
         answer = "no" if apart.low > _READABLE else "with care"
@@ -103,9 +106,12 @@ class CorpusReport:
         if self.leaves is None:
             return "Copies and attacks: not measured. Give --test, real texts that the corpus was not made from."
         found = self.leaves
-        said = f"Copies of private texts: {found.copies:,} of {found.texts:,}, of a control {found.copies_of_others:,}"
-        told = "An attack tells private texts from the control" if found.shows else "No attack tells them apart"
-        return f"{said}. {told}."
+        said = f"Copies of private texts: {found.copies.sentence.partition(': ')[2]}"
+        if found.shown:
+            return f"{said}. Private texts are told from the control by: {', '.join(found.shown)}."
+        if found.differ:
+            return f"{said}. The control is nearer to the corpus than private texts: it is not of the same source."
+        return f"{said}. No attack tells {found.texts:,} private texts from a control of as many."
 
     def shares(self, embedder: Embedder) -> list[Shares]:
         """Return labels, lengths and topics of all rows."""
@@ -161,9 +167,8 @@ class CorpusReport:
         found = self.leaves
         if found is None:
             return []
-        nearer = "all are equally near" if found.nearer is None else interval(found.nearer)
+        nearer = "all are equally near" if found.nearer is None else short(found.nearer)
         lines = [
-            ["texts that leave word for word", f"{found.copies:,}", f"{found.copies_of_others:,}"],
             ["share of the corpus nearer to them", nearer, ".5 if nothing leaves"],
             ["median distance to the corpus", short(found.distance), short(found.distance_of_others)],
             ["AUC of a membership attack", interval(found.membership),
@@ -172,9 +177,9 @@ class CorpusReport:
         if found.attribute is not None and found.attribute_of_others is not None:
             guessed = (interval(each) for each in (found.attribute, found.attribute_of_others))
             lines.append(["label that is guessed right", *guessed])
-        for each in found.replayed:
+        for each in (found.copies, *found.replayed):
             own, other = (f"{n:,} of {of:,}" for n, of in (each.of_private, each.of_others))
-            lines.append([f"{each.kind} that no public text has, and the corpus has", own, other])
+            lines.append([f"{each.kind} that the corpus has, and no public text", own, other])
         said = (
             f"{found.texts:,} private texts beside as many real ones that the corpus was not made from (the control)."
         )
@@ -186,8 +191,8 @@ class CorpusReport:
         lines = [[row, *(cell(found.get(head), interval) for head in heads)] for row, found in self.rows.items()]
         return PageTable("All numbers", ("interval at 95%", *heads), lines)
 
-    def write(self, page: Path, embedder: Embedder, notes: Sequence[str], *, force: bool) -> None:
-        """Write the page, and the same as JSON beside it, for their owner alone."""
+    def written(self, page: Path, embedder: Embedder, notes: Sequence[str], *, force: bool) -> list[str]:
+        """Write the page, and the same as JSON beside it, for their owner alone. Return the headline for the screen."""
         shares = self.shares(embedder)
         parts: list[Shares | PageTable] = [*shares, *self.words(), *self.attacks(), self.numbers()]
         text = corpus_page("What a corpus is worth", [NOT_PRIVATE, *self.headline()], parts, [*notes, _NO_GUARANTEE])
@@ -200,6 +205,7 @@ class CorpusReport:
         }  # fmt: skip
         for path, content in ((page, text), (beside(page), json.dumps(data, indent=2))):
             Target(path, force).write(content.encode())
+        return [*self.headline(), f"Written: {page} and {beside(page)}, which you alone can read.", ""]
 
 
 def beside(page: Path) -> Path:

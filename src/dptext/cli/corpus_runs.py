@@ -115,17 +115,26 @@ def release(
                         paid |= {"on_measured": place.measured, "on_progress": tell}
                         workers = reading.who.made() if dataset else None
                         found = _drawn(source if dataset else private, ready, plan, workers, **paid)
-                state = place.keep(_with_columns(found, carry, pool, layout, public), state)
+                state = place.keep(_with_columns(found, carry, pool, layout, public, source), state)
         with finishing():
             certificate = place.publish(state, payment)
     _say_what_was_made(target, state, certificate, payment, fields, as_json=ending.as_json)
 
 
 def _with_columns(
-    found: Synthesized, carry: tuple[str, ...], pool: Sequence[Record], layout: options.Layout, public: Path | None
+    found: Synthesized,
+    carry: tuple[str, ...],
+    pool: Sequence[Record],
+    layout: options.Layout,
+    public: Path | None,
+    source: str,
 ) -> Synthesized:
     """Return what was made with the columns of the pool that leave. Of a run that had drawn, the pool is read again."""
-    return found.joined(Carried.of(pool or layout.read_public(public, keep=carry), carry)) if carry else found
+    if not carry:
+        return found
+    if not pool and public is not None:
+        refuse_same(source, public)
+    return found.joined(Carried.of(pool or layout.read_public(public, keep=carry), carry))
 
 
 def _fitted(wanted: CorpusSpec, pool: Sequence[Record], seed: int | None) -> Fitted:

@@ -21,7 +21,7 @@ from dptext.errors import ConfigError
 from dptext.mechanism import Learns
 from dptext.privacy.guarantee import Guarantee, Unit
 from dptext.recommend.recommendation import Asked
-from dptext.runs.specs import settings_to_toml, spec_from_settings, synthesis_from_settings
+from dptext.runs.specs import read_toml, settings_to_toml, spec_from_settings, synthesis_from_settings
 from dptext.runs.summarizing import measured_settings
 from dptext.synthesis.blocks import TOPICS
 from dptext.text.files import Target
@@ -105,7 +105,7 @@ def init(
         found, label_field, begun.labels, unit=unit, author_field=author_field, epsilon=epsilon, about=about,
         labels=labels, has_columns=wanted is Needs.TABLE,
     )  # fmt: skip
-    _corpus(begun, answers, wanted, force=force)
+    _corpus(begun, answers, wanted, about, force=force)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +146,8 @@ class InitFiles:
             public_record = record_of(public_record or found.record, public)
             label: str | None = public_label_field or label_field
             known, like = _public(public, public_text_field or text_field, label, public_record, sheet, wanted)
+            if wanted is not Needs.TEXTS and found.format is like.format:
+                _require_alike(found, like)
             fields |= form_of(like, found.format, public_text_field or text_field)
             form = form_options(like, {"record": public_record, **fields})
             form += options.as_typed(on_error="skip" if like.bad else None)
@@ -174,7 +176,7 @@ class InitFiles:
         return f"\n{NOT_PROTECTED}{said}\n{NOT_BY_TEXTS}"
 
 
-def _corpus(begun: InitFiles, answers: CorpusAnswers, wanted: Needs, *, force: bool) -> None:
+def _corpus(begun: InitFiles, answers: CorpusAnswers, wanted: Needs, about: int | None, *, force: bool) -> None:
     """Write the settings of a summary, and say what to type."""
     fields = {**begun.fields, **begun.others, "public": str(begun.public)}
     fields |= {"label-field": begun.label_field} if begun.label_field else {}
@@ -183,9 +185,11 @@ def _corpus(begun: InitFiles, answers: CorpusAnswers, wanted: Needs, *, force: b
     promised = synthesis_from_settings({"kind": "summary", **answers.settings, **stated}).guarantee()
     _write(fields, "summary", answers.settings, force=force)
     summary = begun.source.with_name(f"{begun.stem}.summary")
-    _say(answers.why(), promised)
+    _say(answers.why(corpus=wanted is not Needs.NUMBERS), promised)
     if wanted is Needs.TABLE:
         print(_COLUMNS.format(path=begun.source, file=FILE))
+    if about is None:
+        print(f"About {answers.about:,} {answers.unit.value}s are assumed: --about N says otherwise.")
     print(f"Written: {FILE}. Next:")
     own = [*form_options(begun.found, fields), *begun.form]
     print(f"  {shlex.join(['dptext', 'summarize', str(begun.source), str(summary), *own])}")
@@ -223,7 +227,9 @@ def _each_text(begun: InitFiles, unit: str | None, epsilon: float | None, task: 
 
 
 def _write(fields: dict[str, Json], table: str, settings: dict[str, Json], *, force: bool) -> None:
-    Target(FILE, force).write(settings_to_toml({**fields, table: settings}).encode())
+    columns = read_toml(FILE).get("columns") if FILE.exists() else None  # its owner wrote it
+    kept: dict[str, Json] = {"columns": columns} if columns else {}
+    Target(FILE, force).write(settings_to_toml({**fields, table: settings, **kept}).encode())
 
 
 def _say(why: str, promised: Guarantee) -> None:
@@ -251,7 +257,12 @@ def _public(
         text_field, delimiter=found.delimiter, encoding=found.encoding, record=found.record, sheet=sheet,
         empty_nulls=True, on_error="skip" if found.bad else "stop",
     )  # fmt: skip
-    if wanted is not Needs.TEXTS and label_field not in found.columns:
+    if label_field and label_field not in found.columns:
+        if wanted is Needs.TEXTS:
+            raise ConfigError(
+                f"Expected the field {label_field!r} in {public}, whose labels the mechanism learns: name it with "
+                "--public-label-field, or leave --label-field out."
+            )
         label_field = None  # the pool of a corpus needs no labels
     return layout.read_public(public, label=label_field or None), found
 
@@ -266,6 +277,19 @@ def form_of(public: Survey, private: Format, text_field: str) -> dict[str, Json]
     usual = (None, False, "\t" if public.format is Format.TSV else ",", "utf-8")
     said: dict[str, Json] = {**form, "empty-nulls": bool(column.nulls), "strip-html": bool(column.tags)}
     return {name: value for name, value in said.items() if value not in usual}
+
+
+def _require_alike(private: Survey, public: Survey) -> None:
+    """Raise ConfigError unless `summarize` can read both files by one delimiter.
+
+    Their encodings may differ: which one a file has is guessed from its texts.
+    """
+    one, other = private.delimiter, public.delimiter
+    if None not in (one, other) and one != other:
+        raise ConfigError(
+            f"Expected both files to have one delimiter, as --delimiter is of both: found {one!r} in {private.path} "
+            f"and {other!r} in {public.path}. Save one of them anew."
+        )
 
 
 def _labels(labels: Sequence[str], label_field: str) -> list[str]:

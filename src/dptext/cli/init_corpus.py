@@ -8,7 +8,6 @@ from typing import Final
 
 from dptext.cli import options
 from dptext.cli.answers import TAKE_NONE
-from dptext.cli.app import config
 from dptext.cli.asking import given, require_about, require_epsilon, require_field
 from dptext.cli.corpus_options import listed
 from dptext.errors import ConfigError
@@ -51,17 +50,22 @@ class CorpusAnswers:
         of_topics = {} if self.labels or self.has_columns else measured_settings((TOPICS,))
         return {"epsilon": self.epsilon, "about": self.about, **unit, **labels, **of_topics}
 
-    def why(self) -> str:
-        """Say what was measured at this epsilon."""
+    def why(self, *, corpus: bool) -> str:
+        """Say what was measured at this epsilon, of a `corpus` with labels."""
+        if not corpus or not self.labels:
+            return f"Everything that leaves is under one epsilon, {self.epsilon:g}."
         found = measured_at(self.unit, self.epsilon)
         if not found.best:
             return f"Nothing was measured of a whole corpus at epsilon {self.epsilon:g}."
         splits = f"{len(found.best)} measured {'split' if len(found.best) == 1 else 'splits'}"
+        at = f"epsilon {found.epsilon:g}" + (
+            "" if found.epsilon == self.epsilon else ", the largest that was measured,"
+        )
         if not found.worth:
-            return f"{TAKE_NONE} At epsilon {found.epsilon:g} nothing on our {splits} taught a classifier more."
+            return f"{TAKE_NONE} At {at} nothing on our {splits} taught a classifier more."
         return (
-            f"A corpus under one epsilon: at epsilon {found.epsilon:g} it taught a classifier more than public texts "
-            f"on {len(found.worth)} of {splits} (dptext recommend --of corpus)."
+            f"A corpus under one epsilon: at {at} it taught a classifier more than public texts on {len(found.worth)} "
+            f"of {splits} (dptext recommend --of corpus)."
         )
 
 
@@ -89,7 +93,7 @@ def ask(
         )
         if not author:
             raise ConfigError("Expected --author-field NAME with --unit author: whose texts are added up.")
-    elif author_field not in (None, config().options.get("author-field")):
+    elif author_field is not None:
         raise ConfigError("Expected --unit author with --author-field: all texts of an author are protected together.")
     told = ""
     if label_field:
@@ -108,7 +112,7 @@ def ask(
         who,
         float(given(limit, "Epsilon of all that leaves", require_epsilon, EPSILON)),
         int(given(number, f"About how many {who.value}s there are: a round number, public", require_about, ABOUT)),
-        tuple(listed(told, "--labels")) if told else (),
+        tuple(known) if labels is None and told == ",".join(known) else tuple(listed(told, "--labels")),
         author,
         has_columns,
     )

@@ -36,6 +36,7 @@ _MAX_TOML_INTEGER = 2**63
 _NO_KEY_OF_TOML = re.compile(
     r"""#[^\n]*|\"{3}(?:\\.|[^\\])*?(?:\"{3}|\Z)|'{3}.*?(?:'{3}|\Z)|"(?:\\.|[^"\\\n])*"?|'[^'\n]*'?""", re.DOTALL
 )
+_BARE_KEY = re.compile("[A-Za-z0-9_-]+")  # of TOML; others are quoted, as in JSON
 _BETWEEN_KEYS_OF_TOML = re.compile(r"[=,{}\[\]\n]")
 
 
@@ -218,7 +219,11 @@ def read_toml(path: Path) -> dict[str, Json]:
 def settings_to_toml(settings: Mapping[str, Json]) -> str:
     """Return settings as TOML, tables last. JSON strings, numbers and lists of these are valid TOML."""
     alone = {name: value for name, value in settings.items() if not isinstance(value, dict)}
-    lines = [f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in alone.items()]
+    lines = [
+        f"{name if _BARE_KEY.fullmatch(name) else json.dumps(name, ensure_ascii=False)} = "
+        f"{json.dumps(value, ensure_ascii=False)}"
+        for name, value in alone.items()
+    ]
     for name, value in settings.items():
         if isinstance(value, dict):
             lines += ["", f"[{name}]", settings_to_toml(value).rstrip()]

@@ -7,8 +7,8 @@ that gives nothing away treats both alike. The numbers are measurements and no g
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
 from typing import Final
 
 import numpy as np
@@ -26,16 +26,18 @@ from dptext.utility.corpus import area
 _MOST: Final = 2_000  # the largest number of texts on a side
 _FEWEST: Final = 8
 _ROWS: Final = 256
+_SURE: Final = 0.01
 _EMAIL: Final = re.compile(r"[\w.+-]+@[\w-]+\.[\w.-]*\w")
 _NUMBER: Final = re.compile(r"\d(?:[\d\-/. ]*\d){3,}")  # at least four digits
 
 
 @dataclass(frozen=True, slots=True)
-class Replayed:
-    """Strings of one kind that stand in texts and in no public text, and how many of them the corpus has, too.
+class CameBack:
+    """How many of some strings the corpus has, of those of private texts and of those of the control.
 
-    `of_private` is of texts that the corpus was made from, `of_others` of the control; each the number that is replayed
-    and the number of such strings.
+    Attributes:
+        kind: the strings: whole texts, addresses, numbers, words. None of them stands in a public text.
+        of_private, of_others: the number that the corpus has, and the number of such strings.
     """
 
     kind: str
@@ -43,11 +45,20 @@ class Replayed:
     of_others: tuple[int, int]
 
     @property
+    def shows(self) -> bool:
+        """Whether more of private texts came back than chance explains (Fisher's exact test, one-sided, 1%)."""
+        (own, own_all), (other, other_all) = self.of_private, self.of_others
+        if not own:
+            return False
+        from scipy.stats import hypergeom  # noqa: PLC0415 (slow to load)
+
+        return bool(hypergeom.sf(own - 1, own_all + other_all, own + other, own_all) < _SURE)
+
+    @property
     def sentence(self) -> str:
         """The numbers in words."""
         (own, own_all), (other, other_all) = self.of_private, self.of_others
-        beside = f"of the control {other:,} of {other_all:,}"
-        return f"{self.kind} that no public text has: {own:,} of {own_all:,} leave; {beside}."
+        return f"{self.kind}: {own:,} of {own_all:,}, of the control {other:,} of {other_all:,}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,45 +66,48 @@ class Leaving:
     """What attacks show of a corpus.
 
     Attributes:
-        texts: number of private texts, and of texts of the control.
-        copies, copies_of_others: those that stand in the corpus word for word, and in no public text.
+        texts: number of private texts that are attacked, and of texts of the control.
+        copies: private texts that stand in the corpus word for word, and in no public text; all texts are looked up.
+        replayed: addresses, numbers and rare words, of all texts.
         nearer: share of the corpus' texts that are nearer to a private text than to any of the control; .5 if nothing
-            leaves. None if all are equally near.
+            leaves. None if all are equally near. Texts of a corpus share their neighbours, so there is no interval.
         distance, distance_of_others: median of 1 - cosine to the nearest text of the corpus.
         membership: AUC of the cosine to the nearest text of the corpus, as a guess of which texts are private.
         membership_by_public: the same of the nearest public text, which knows nothing of them: a control, too.
         attribute, attribute_of_others: share of texts whose label is that of the nearest text of the corpus; None
             without labels.
-        replayed: names, numbers and addresses.
     """
 
     texts: int
-    copies: int
-    copies_of_others: int
-    nearer: Estimate | None
+    copies: CameBack
+    replayed: tuple[CameBack, ...]
+    nearer: float | None
     distance: float
     distance_of_others: float
     membership: Estimate
     membership_by_public: Estimate
     attribute: Estimate | None
     attribute_of_others: Estimate | None
-    replayed: tuple[Replayed, ...]
 
     def to_dict(self) -> dict[str, Json]:
         """Return the numbers as JSON-able data."""
-        return fields_as_json(self)
+        return {**fields_as_json(self), "copies": asdict(self.copies), "replayed": [*map(asdict, self.replayed)]}
 
     @property
-    def shows(self) -> bool:
-        """Whether an attack told private texts from the control, beyond the intervals."""
-        apart = self.membership.low > max(0.5, self.membership_by_public.high)
-        known = (
-            self.attribute is not None
-            and self.attribute_of_others is not None
-            and self.attribute.low > self.attribute_of_others.high
-        )
-        nearer = self.nearer is not None and self.nearer.low > 0.5
-        return apart or known or nearer or self.copies > self.copies_of_others
+    def shown(self) -> tuple[str, ...]:
+        """What tells private texts from the control, in words; empty if nothing does."""
+        found = [each.kind for each in (self.copies, *self.replayed) if each.shows]
+        if self.membership.low > max(0.5, self.membership_by_public.high):
+            found.append("nearness to the corpus")
+        own, others = self.attribute, self.attribute_of_others
+        if own is not None and others is not None and own.low > others.high:
+            found.append("labels of the nearest texts")
+        return tuple(found)
+
+    @property
+    def differ(self) -> bool:
+        """Whether the control is nearer to the corpus than private texts: then it is not of the same source."""
+        return self.membership.high < min(0.5, self.membership_by_public.low)
 
 
 def leaving(
@@ -107,13 +121,19 @@ def leaving(
 ) -> Leaving:
     """Attack a corpus that was `made` from the `private` records.
 
-    `others` are records of the same source that it was not made from. As many are drawn of both, at most 2,000. The
-    `pool` of public records is what anybody knows. The embedder is public. `seed` is of the draws and intervals.
+    `others` are records of the same source that it was not made from; those whose text is a private one do not count.
+    As many are drawn of both, at most 2,000, for attacks by nearness. The `pool` of public records is what anybody
+    knows. The embedder is public. `seed` is of the draws and intervals.
     ConfigError: fewer than 8 texts of a kind.
     """
+    there = {record.text for record in private}
+    others = [record for record in others if record.text not in there]
     n = min(_MOST, len(private), len(others))
     if min(n, len(made), len(pool)) < _FEWEST:
-        raise ConfigError(f"Expected at least {_FEWEST} records of each kind.")
+        raise ConfigError(
+            f"Expected at least {_FEWEST} records each: private, of the corpus, of the pool, and others of the same "
+            "source (--test), whose texts are not private."
+        )
     rng = np.random.default_rng(seed)
     own, control = ([side[i] for i in rng.permutation(len(side))[:n].tolist()] for side in (private, others))
     sides = [[record.text for record in side] for side in (own, control, made, pool)]
@@ -136,18 +156,19 @@ def leaving(
         for records, found in ((own, near), (control, near_of_others))
     ]
     shown, leaves = set(public), set(left) - set(public)
+    every, controls = {record.text for record in private} - shown, {record.text for record in others} - shown
+    copies = CameBack("Texts word for word", (len(every & leaves), len(every)), (len(controls & leaves), len(controls)))
     return Leaving(
         texts=n,
-        copies=sum(text in leaves for text in texts),
-        copies_of_others=sum(text in leaves for text in texts_of_others),
-        nearer=clopper_pearson(*apart, confidence=0.95) if apart[1] else None,
+        copies=copies,
+        replayed=tuple(_replayed(every, controls, leaves, shown)),
+        nearer=apart[0] / apart[1] if apart[1] else None,
         distance=float(np.median(1 - near[0])),
         distance_of_others=float(np.median(1 - near_of_others[0])),
         membership=membership,
         membership_by_public=control_of_it,
         attribute=guesses[0],
         attribute_of_others=guesses[1],
-        replayed=tuple(_replayed(texts, texts_of_others, leaves, shown)),
     )
 
 
@@ -170,18 +191,15 @@ def _right(records: Sequence[Record], guesses: Sequence[str | None]) -> Estimate
     return clopper_pearson(sum(label == guess for label, guess in pairs), len(pairs), confidence=0.95)
 
 
-def _replayed(
-    texts: Sequence[str], others: Sequence[str], leaves: Iterable[str], public: Iterable[str]
-) -> Iterable[Replayed]:
-    leaves, public = list(leaves), list(public)
+def _replayed(texts: set[str], others: set[str], leaves: set[str], public: set[str]) -> Iterator[CameBack]:
     kinds = ("E-mail addresses", _addresses), ("Long numbers", _numbers), ("Names and rare words", _words)
     for kind, strings in kinds:
-        known, made = (set().union(*map(strings, side)) for side in (public, leaves))
+        known, made = (set[str]().union(*map(strings, side)) for side in (public, leaves))
         counts = []
         for side in (texts, others):
-            rare = set().union(*map(strings, side)) - known
+            rare = set[str]().union(*map(strings, side)) - known
             counts.append((len(rare & made), len(rare)))
-        yield Replayed(kind, counts[0], counts[1])
+        yield CameBack(kind, counts[0], counts[1])
 
 
 def _addresses(text: str) -> set[str]:

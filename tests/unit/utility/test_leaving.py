@@ -27,43 +27,53 @@ def test_a_corpus_of_public_texts_shows_nothing() -> None:
     """Also one of texts that somebody else wrote: private texts and the control are alike to it."""
     for made in (POOL, FREE):
         told = found(made)
-        assert (told.copies, told.copies_of_others) == (0, 0)
-        assert not told.shows
+        assert (told.copies.of_private, told.copies.of_others) == ((0, N), (0, N))
+        assert told.shown == ()
+        assert not told.differ
         assert told.membership.low < 0.5 < told.membership.high
         assert told.nearer is not None
-        assert told.nearer.low < 0.5 < told.nearer.high
+        assert 0.3 < told.nearer < 0.7
         assert told.texts == N
 
 
-def test_copies_are_counted_and_told() -> None:
-    told = found([*POOL[:100], *PRIVATE[:60]])
-    assert (told.copies, told.copies_of_others) == (60, 0)
-    assert told.shows
-    assert told.membership.low > 0.55
+def test_copies_are_counted_in_all_texts_and_told() -> None:
+    """Not in a sample: the control is smaller here."""
+    told = found([*POOL[:100], *PRIVATE[:60]], others=OTHERS[:100])
+    assert (told.copies.of_private, told.copies.of_others) == ((60, N), (0, 100))
+    assert {"Texts word for word", "nearness to the corpus"} <= {*told.shown}
+    assert told.texts == 100
     assert told.membership_by_public.low < 0.5 < told.membership_by_public.high
     assert told.distance < told.distance_of_others
 
 
-def test_the_control_is_told_as_well_as_private_texts_if_it_is_what_leaves() -> None:
-    """Nothing is said of private texts if the corpus copies others of the same source."""
+def test_one_copy_more_than_of_the_control_is_chance() -> None:
+    told = found([*POOL, *PRIVATE[:2], *OTHERS[:1]])
+    assert (told.copies.of_private[0], told.copies.of_others[0]) == (2, 1)
+    assert "Texts word for word" not in told.shown
+    assert "Texts word for word" in found([*POOL, *PRIVATE[:9], *OTHERS[:1]]).shown
+
+
+def test_a_control_that_is_nearer_is_none() -> None:
+    """Nothing is said of private texts if the corpus copies others, and that the control differs is said."""
     told = found([*POOL[:100], *OTHERS[:60]])
-    assert (told.copies, told.copies_of_others) == (0, 60)
-    assert not told.shows
-    assert told.membership.high < 0.5
+    assert (told.copies.of_private[0], told.copies.of_others[0]) == (0, 60)
+    assert told.shown == ()
+    assert told.differ
 
 
 def test_near_copies_are_told_though_no_text_is_the_same() -> None:
     made = [replace(each, text=f"{each.text[:-1]}, please.") for each in PRIVATE[:120]]
     told = found([*POOL[:60], *made])
-    assert told.copies == 0
-    assert told.nearer is not None
-    assert told.nearer.low > 0.5
-    assert told.shows
+    assert told.copies.of_private[0] == 0
+    assert "nearness to the corpus" in told.shown
 
 
-def test_a_public_text_that_is_private_too_is_no_copy() -> None:
-    told = found([*POOL, PRIVATE[0]], private=[*PRIVATE, POOL[0]])
-    assert told.copies <= 1  # the text that is no public one
+def test_a_public_text_that_is_private_too_is_no_copy_and_a_shared_one_no_control() -> None:
+    told = found([*POOL, PRIVATE[0]], private=[*PRIVATE, POOL[0]], others=[*OTHERS, *PRIVATE[:50]])
+    assert told.copies.of_private == (1, N)  # the text that is no public one
+    assert told.copies.of_others == (0, N)
+    with pytest.raises(ConfigError, match="at least 8 records"):
+        found(POOL, others=PRIVATE)
 
 
 def test_names_numbers_and_addresses_that_come_back_are_counted_beside_a_control() -> None:
@@ -82,7 +92,9 @@ def test_names_numbers_and_addresses_that_come_back_are_counted_beside_a_control
     assert {kind: each.of_private[0] >= 10 for kind, each in leaked.items()} == dict.fromkeys(clean, True)
     assert leaked["E-mail addresses"].of_others == (0, N)
     assert leaked["Long numbers"].of_private == (10, N)
-    assert "10 of 200 leave; of the control 0 of 200" in leaked["Long numbers"].sentence
+    assert "10 of 200, of the control 0 of 200" in leaked["Long numbers"].sentence
+    shown = found([*POOL, *private[:30]], private, others).shown
+    assert {"E-mail addresses", "Long numbers", "Names and rare words"} <= {*shown}
 
 
 def test_an_attribute_that_only_private_texts_give_away_is_told() -> None:
@@ -97,7 +109,7 @@ def test_an_attribute_that_only_private_texts_give_away_is_told() -> None:
     assert told.attribute is not None
     assert told.attribute_of_others is not None
     assert told.attribute.low > 0.8 > told.attribute_of_others.high
-    assert told.shows
+    assert "labels of the nearest texts" in told.shown
     bare = found([replace(each, label=None) for each in made], private, others)
     assert (bare.attribute, bare.attribute_of_others) == (None, None)
 
