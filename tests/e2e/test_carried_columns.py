@@ -85,6 +85,7 @@ def test_slots_leave_with_a_corpus_in_python(folder: Path) -> None:
     ran(folder, "explain", "python.jsonl")
 
 
+@pytest.mark.slow_cases("many", why="a file stays; a folder has the same layout, and tests/unit/batch has its workers")
 @pytest.mark.parametrize("source", ["private.jsonl", "many"])
 def test_slots_leave_with_candidates(folder: Path, source: str) -> None:
     """Also from a folder, whose workers load the model; and beside a public field of the private records."""

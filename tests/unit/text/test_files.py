@@ -271,7 +271,7 @@ def test_there_is_one_door() -> None:
     """What else opens a file to write, and why it may."""
     found = {name: calls for name, source in sources().items() if (calls := writing_calls(source))}
     assert found == {
-        "src/dptext/cli/app.py": ["formatter.write_text"],  # a line of help
+        "src/dptext/cli/app.py": ["formatter.write_text"] * 2,  # lines of help
         "src/dptext/cli/privatize.py": ["open"],  # stdout, by its number
         "src/dptext/cli/terminal.py": ["open", "os.open", "os.open"],  # what stands for closed streams
         # two of them only to sync a file or a folder, one to ask whether a file is protected
