@@ -143,6 +143,8 @@ def test_what_cannot_be_carried_is_refused_before_anything_is_charged(folder: Pa
         (*corpus, "-m", "topics", "--carry", "slots"): "releases no such texts",
         (*fit, "--mechanism", "candidates", "--epsilon", "4", "--set", "ranker=tfidf", "--carry", "weight"): "'weight'",
         (*fit, "--mechanism", "erae", "--carry", "slots"): "'carry'",
+        (*fit, *CHOSEN[:-2], "--carry", "id"): "found 'id' in --carry, which `privatize` writes",
+        (*fit, *CHOSEN[:-2], "--carry", "slots,body"): "found 'body' in --carry",
         ("privatize", "private.jsonl", "no.csv", "--model", "taken", "--text-field", "slots"): "slots",
         ("privatize", "pool.jsonl", "no.csv", "--model", "taken", "--text-field", "body", "--keep", "slots"): "slots",
     }

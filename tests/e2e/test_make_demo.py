@@ -14,7 +14,7 @@ LAB = "It is in dptext-lab. Run: pip install --find-links dist 'dptext[lab]'"
 #: Lines that end with 0, and what each prints.
 LINES = {
     "dptext --help": "  synthesize ",
-    "dptext mechanisms": "dptext mechanisms NAME explains one.",
+    "dptext mechanisms": "dptext mechanisms NAME explains one,",
     "dptext recommend --of texts --task meaning --epsilon 1000": LAB,
     "dptext doctor": "What `summarize` and `write` need is here.",
     "dptext init private.csv --for texts --text-field text --public public.csv --epsilon 4": "Written: dptext.toml",

@@ -31,6 +31,7 @@ from dptext.privacy.guarantee import Basis, format_delta, format_epsilon
 from dptext.registry import MECHANISMS, SYNTHESES, answers
 from dptext.runs.models import save_model
 from dptext.text.files import require_free
+from dptext.text.records import ID_FIELD
 from dptext.types import Json
 
 _NEEDS: Final = {
@@ -214,6 +215,11 @@ def fit(
 ) -> None:
     wanted = named.chosen_spec(epsilon=epsilon, carry=carry)
     seed = options.seed_of(seed)
+    if clash := [name for name in wanted.traits.carries if name in (ID_FIELD, layout.text_field, label_field)]:
+        raise ConfigError(
+            f"Expected columns that leave under names of their own, found {clash[0]!r} in --carry, which `privatize` "
+            "writes: rename it in the public file."
+        )
     if not wanted.traits.learns_labels:
         check_label_field(wanted, label_field, needed=wanted.traits.releases_labels)
     elif label_field is None:
