@@ -28,7 +28,7 @@ from dptext.runs.specs import synthesis_from_settings
 from dptext.runs.statements import Statement, stated
 from dptext.runs.synthesized import Synthesized
 from dptext.sampling.randomness import Randomness, secure
-from dptext.synthesis.spec import CorpusSpec, Fitted, Progress, Synthetic
+from dptext.synthesis.spec import CorpusSpec, Fitted, Progress, SynthesisSpec, Synthetic
 from dptext.synthesis.summary import Summary, WritesFromSummary, measured_first
 from dptext.synthesis.sums import Draws
 from dptext.text.columns import Columns
@@ -111,7 +111,7 @@ def synthesize(
 
 def require_pool_leaves(spec: CorpusSpec, carry: Sequence[str]) -> None:
     """Raise ConfigError if columns are to leave with public texts, and no public text leaves."""
-    if carry and getattr(spec, "repeats", None) is None:
+    if carry and not (isinstance(spec, SynthesisSpec) and spec.repeats is not None):
         raise ConfigError(
             f"Expected prototypes or votes for columns that leave with texts of the pool, found {spec.kind}, which "
             "releases no such texts."

@@ -27,8 +27,10 @@ _MOST: Final = 2_000  # the largest number of texts on a side
 _FEWEST: Final = 8
 _ROWS: Final = 256
 _SURE: Final = 0.01
-_EMAIL: Final = re.compile(r"[\w.+-]+@[\w-]+\.[\w.-]*\w")
-_NUMBER: Final = re.compile(r"\d(?:[\d\-/. ]*\d){3,}")  # at least four digits
+# Each run of characters is tried once, from its beginning: the time is linear in the length of a text.
+_EMAIL: Final = re.compile(r"(?<![\w.+-])[\w.+-]++@[\w-]++\.[\w.-]+")
+_NUMBER: Final = re.compile(r"(?<!\d)\d[\d\-/. ]*+")
+_DIGITS: Final = 4  # of a long number
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,11 +205,12 @@ def _replayed(texts: set[str], others: set[str], leaves: set[str], public: set[s
 
 
 def _addresses(text: str) -> set[str]:
-    return {found.lower() for found in _EMAIL.findall(text)}
+    return {found.lower().rstrip(".-") for found in _EMAIL.findall(text)}
 
 
 def _numbers(text: str) -> set[str]:
-    return {re.sub(r"\D", "", found) for found in _NUMBER.findall(text)}
+    found = (re.sub(r"\D", "", each) for each in _NUMBER.findall(text))
+    return {each for each in found if len(each) >= _DIGITS}
 
 
 def _words(text: str) -> set[str]:

@@ -120,3 +120,11 @@ def test_as_many_texts_of_both_sides_are_drawn_and_few_are_refused() -> None:
     assert json.loads(json.dumps(told.to_dict()))["texts"] == 50
     with pytest.raises(ConfigError, match="at least 8 records"):
         found(POOL, others=OTHERS[:7])
+
+
+@pytest.mark.parametrize("run", ["a", "1 ", "a.", "1", "a@", "@a.", "12-"])
+def test_a_long_run_of_characters_takes_no_time(run: str) -> None:
+    """A pattern that began anew at each character would take hours for it."""
+    long = [Record(str(i), run * 100_000, "health") for i in range(2)]
+    told = found([*POOL, *long[:1]], private=[*PRIVATE, *long])
+    assert told.copies.of_private == (1, N + 1)
