@@ -68,16 +68,16 @@ def test_a_server_writes_a_corpus(folder: Path, fake: FakeServer) -> None:
 @pytest.mark.parametrize("more", [(), pytest.param(("--force",), marks=pytest.mark.slow)])
 def test_a_server_that_fails_in_the_middle_loses_nothing(more: tuple[str, ...], folder: Path, fake: FakeServer) -> None:
     """A failed run keeps its texts. The same command goes on, with another budget too, and asks for the rest alone."""
-    given = ("write", "a.summary", "out.jsonl", "--writer", f"endpoint:{fake.address}#tiny", "--size", 120, *DRAFTS)
-    spent = ran(folder, *given, "--set", "most_requests=70", code=2)
-    assert "The budget of 70 requests is spent: set most_requests higher" in spent
+    given = ("write", "a.summary", "out.jsonl", "--writer", f"endpoint:{fake.address}#tiny", "--size", 40, *DRAFTS)
+    spent = ran(folder, *given, "--set", "most_requests=30", code=2)
+    assert "The budget of 30 requests is spent: set most_requests higher" in spent
     assert "What was written is in out.jsonl.part.jsonl: the same command goes on." in spent
     assert not (folder / "out.jsonl").exists()
     kept = [row["answer"] for row in rows(folder / "out.jsonl.part.jsonl")[1:] if "answer" in row]
-    assert len(kept) == 70 - 2  # two requests found out what the server takes
+    assert len(kept) == 30 - 2  # two requests found out what the server takes
     fake.asked.clear()
     ran(folder, *given, *more)
-    assert len(fake.completions) == 16 + 120 - len(kept)
+    assert len(fake.completions) == 16 + 40 - len(kept)
     assert {*kept[16:]} <= {row["text"] for row in rows(folder / "out.jsonl")}
     assert not (folder / "out.jsonl.part.jsonl").exists()
 

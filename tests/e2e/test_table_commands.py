@@ -233,6 +233,7 @@ def test_columns_come_from_a_public_table_or_from_the_settings_file(folder: Path
     assert "[columns], which is of texts" in done.stderr
 
 
+@pytest.mark.slow  # tests/unit/synthesis/test_text_follows.py writes in one process
 def test_texts_follow_a_column_by_the_commands(folder: Path) -> None:
     measured = ("--column", "topic: health|travel|money|leisure", "--column", "size?: small|large")
     ran(folder, "summarize", "private.parquet", "f.summary", *READ, *measured, "--text-follows", "topic", "--seed", 1)

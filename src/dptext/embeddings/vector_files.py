@@ -7,6 +7,7 @@ import json
 import os
 import re
 import zlib
+from array import array
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
@@ -96,7 +97,7 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def _read_text(path: Path, n_words: int | None) -> tuple[list[str], Singles]:
-    rows: list[Singles] = []
+    values = array("f")
     known: dict[str, int] = {}
     promised, dim = None, 0
     for number, line in _lines(path):
@@ -104,7 +105,7 @@ def _read_text(path: Path, n_words: int | None) -> tuple[list[str], Singles]:
         if number == 1 and len(fields) == 2 and all(map(_COUNT.fullmatch, fields)):
             promised, dim = int(fields[0]), int(fields[1])
             continue
-        if n_words is not None and len(rows) == n_words:
+        if n_words is not None and len(known) == n_words:
             break
         word, numbers = fields[0], fields[1:]
         dim = dim or len(numbers)
@@ -115,19 +116,20 @@ def _read_text(path: Path, n_words: int | None) -> tuple[list[str], Singles]:
         if problem := word_problem(word, known):
             raise ConfigError(f"Expected the word in line {number} of {path} to be {problem}, got {word!r}.")
         try:
-            with np.errstate(over="ignore"):
-                row = np.array([float(text) for text in numbers], np.float32)
+            values.extend(map(float, numbers))
         except ValueError as error:
             raise ConfigError(f"Expected line {number} of {path} to be a word and {dim} numbers: {error}.") from error
-        if not np.isfinite(row).all():
-            raise ConfigError(f"Expected the numbers in line {number} of {path} to be finite in float32.")
         known[word] = number
-        rows.append(row)
-    if promised is not None and len(rows) != (promised if n_words is None else min(promised, n_words)):
-        raise ConfigError(f"Expected {path} to hold {promised} words, as its first line says, got {len(rows)}.")
-    if not rows:
+    if promised is not None and len(known) != (promised if n_words is None else min(promised, n_words)):
+        raise ConfigError(f"Expected {path} to hold {promised} words, as its first line says, got {len(known)}.")
+    if not known:
         raise ConfigError(f"Expected {path} to hold word vectors; it is empty.")
-    return list(known), np.stack(rows)
+    rows = np.frombuffer(values, np.float32).reshape(len(known), dim)
+    finite = np.isfinite(rows).all(axis=1)
+    if not finite.all():
+        number = [*known.values()][int(finite.argmin())]
+        raise ConfigError(f"Expected the numbers in line {number} of {path} to be finite in float32.")
+    return list(known), rows
 
 
 def _read_npy(path: Path, n_words: int | None) -> tuple[list[str], Singles]:

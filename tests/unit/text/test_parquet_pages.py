@@ -92,6 +92,7 @@ FAULTS = {
 }
 
 
+@pytest.mark.slow  # each bound stays below; this one reads large files in a process that says what it took
 def test_bombs_end_in_an_error_in_little_memory(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", BOMBS, str(tmp_path)], capture_output=True, check=False, timeout=300)
     assert done.returncode == 0, done.stderr.decode()[-2_000:]
