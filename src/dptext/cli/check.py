@@ -20,6 +20,7 @@ from dptext.errors import ConfigError
 from dptext.privacy.guarantee import Guarantee, Relation, Unit
 from dptext.runs.known_languages import of_private_texts
 from dptext.text.formats import PACKED, Format
+from dptext.text.plain_text import a_record
 from dptext.text.reading import MAX_CHARACTERS
 from dptext.text.records import TEXT_FIELD
 from dptext.text.survey import Survey, survey
@@ -140,7 +141,7 @@ def _facts(found: Survey, named: str | None) -> list[str]:
     unique = [_name(found, name) for name, each in found.columns.items() if each.unique and name != found.text]
     kept = ", ".join(unique[:_MOST_COLUMNS])
     return [
-        f"File   {found.format}{parted}{encoding}{guessed}",
+        f"File   {found.format}{parted}{encoding}{guessed}; a record is {a_record(found.record)}",
         *_hidden(found),
         f"Texts  {column.nulls:,} null, {column.empties:,} empty, {found.duplicates:,} repeated",
         f"       {_share(column)} with HTML tags; median {column.median:,} characters, largest {column.largest:,}",
@@ -153,9 +154,11 @@ def _facts(found: Survey, named: str | None) -> list[str]:
 
 
 def _language(found: Survey) -> list[str]:
-    """Say which language most texts are in, if encoders and words that are at hand do not know it."""
-    said = "" if found.language is None else of_private_texts(found.language)
-    return textwrap.wrap(f"Lang.  {said}", 118, subsequent_indent=" " * 7) if said else []
+    """Say which language most texts are in, and what to give if encoders and words that are at hand do not know it."""
+    if found.language is None:
+        return []
+    said = of_private_texts(found.language) or found.language.name
+    return textwrap.wrap(f"Lang.  {said}", 118, subsequent_indent=" " * 7)
 
 
 def _hidden(found: Survey) -> list[str]:
@@ -265,6 +268,7 @@ def _data(found: Survey, typed: list[str]) -> dict[str, object]:
         "with_tags": found.texts.tags,
         "long": found.texts.long,
         "labelled": found.labelled,
+        "record": a_record(found.record),
         "language": None if found.language is None else asdict(found.language),
         "fault": found.fault,
         "columns": columns,

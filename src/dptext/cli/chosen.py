@@ -17,6 +17,7 @@ from dptext.registry import MECHANISMS
 from dptext.runs.models import fitted, load_model, model_spec
 from dptext.runs.specs import parse_setting, read_toml, spec_from_settings
 from dptext.text.labels import relabelled
+from dptext.text.plain_text import a_record
 from dptext.text.records import Record
 from dptext.types import Floats, Json
 
@@ -198,6 +199,19 @@ def say_if_in_other_language(spec: Promise, public: Sequence[Record]) -> None:
 
     if said := in_other_language(spec, [record.text for record in public], typed):
         say(f"Warning: {said}")
+
+
+def is_a_record(portion: str | None) -> str:
+    """Return the sentence of a dry run on what a record is."""
+    return f"A record is {a_record(portion)}."
+
+
+def reads_english(spec: Promise) -> list[str]:
+    """Return what a dry run says of readers that know English alone: one sentence, or none."""
+    from dptext.runs.known_languages import knows_english_alone  # few commands need it
+
+    said = knows_english_alone(spec)
+    return [f"{said}. `dptext check` says what language the texts seem to be in, and what to give."] if said else []
 
 
 def as_public(records: Sequence[Record], choice: Choice | None) -> list[Record]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from dptext.batch.corpora import synthesize_dataset
 from dptext.batch.shards import shards_of
 from dptext.cli import options
-from dptext.cli.chosen import say_if_in_other_language
+from dptext.cli.chosen import is_a_record, reads_english, say_if_in_other_language
 from dptext.cli.corpus_options import CorpusReading, Ending
 from dptext.cli.many import is_dataset, refuse_for_a_file
 from dptext.cli.paying import PAID, Paying, cost, said_key
@@ -86,7 +86,7 @@ def release(
     due = None if payment is None else payment.due(wanted, randomness=randomness, fields=fields)
     if ending.dry_run:
         left = _still_due(due, place, paying, resume=ending.resume) if due and drawn is None else None
-        _say_what_would_be(wanted, promised, payment, left)
+        _say_what_would_be(wanted, promised, layout.record, payment, left)
         return
     plan = Plan(fields, **layout.settings())
     private = Private(Path(source), fields, {"format": plan.input_format, **plan.reading})
@@ -204,11 +204,12 @@ def _still_due(due: Due, place: Unpublished, paying: Paying, *, resume: bool) ->
     return due
 
 
-def _say_what_would_be(wanted: CorpusSpec, promised: Guarantee, payment: Payment | None, due: Due | None) -> None:
+def _say_what_would_be(
+    wanted: CorpusSpec, promised: Guarantee, record: str | None, payment: Payment | None, due: Due | None
+) -> None:
     what = "one corpus" if wanted.writes else "one report" if wanted.command == "synthesize" else f"one {wanted.kind}"
     print(f"A run would release {what}. Nothing was read, drawn, charged or written.\n{promised.sentence()}")
-    if wanted.plan:
-        print(wanted.plan)
+    print("\n".join([is_a_record(record), *reads_english(wanted), *([wanted.plan] if wanted.plan else [])]))
     if due is not None:
         print(f"{cost(due)} {due.payment.left()}")
     elif payment is not None:

@@ -16,7 +16,7 @@ from typer import Argument
 
 from dptext.cli import labels, options
 from dptext.cli.app import config
-from dptext.cli.chosen import MechanismOptions, check_label_field
+from dptext.cli.chosen import MechanismOptions, check_label_field, is_a_record, reads_english
 from dptext.cli.grouped import computes, leaves, promises, runs
 from dptext.cli.many import Many, Run, is_dataset, refuse_for_a_file
 from dptext.cli.paying import PAID, Paying, cost, rehearsal
@@ -29,6 +29,7 @@ from dptext.runs.states import state_path
 from dptext.sampling.randomness import secure, seeded
 from dptext.text.files import Target, create_private, refuse_inputs, writing
 from dptext.text.formats import Format, detect_format, file_format, is_compressed
+from dptext.text.plain_text import a_record
 from dptext.text.records import Fields
 from dptext.text.writers import APPENDABLE
 from dptext.types import Json
@@ -210,14 +211,20 @@ def _privatize_file(source: Path, target: Path, run: Run, certificate: Path | No
         if run.dry_run:
             n_records, promised, due, n_labelled = rehearse(given, made, run.mechanism, **shared)
             took = seconds(n_records, run.mechanism)
-            told = [] if took is None else [f"That takes about {max(1, round(took)):,} s{_SHORT}"]
+            told = [is_a_record(plan.record)]
+            told += [] if took is None else [f"That takes about {max(1, round(took)):,} s{_SHORT}"]
+            told += reads_english(run.mechanism.spec)
             last = [f"Leaves as it is: {', '.join(plan.reveals)}."]
             if due is not None:
                 last.append(f"{cost(due)} {due.payment.left()}")
             elif payment is not None:
                 last.append(PAID)
             told += labels.told(run.mechanism.spec, n_records, n_labelled, plan.fields.label)
-            data: dict[str, Json] = {"seconds": took, **labels.data(run.mechanism.spec, n_labelled)}
+            data: dict[str, Json] = {
+                "seconds": took,
+                "record": a_record(plan.record),
+                **labels.data(run.mechanism.spec, n_labelled),
+            }
             shown = data if run.as_json else None
             print(rehearsal(n_records, promised, due, shown, told, last), file=out)
             return

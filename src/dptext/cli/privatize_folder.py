@@ -16,12 +16,13 @@ from dptext.batch.engines import DatasetPlan
 from dptext.batch.runs import privatize_dataset, rehearse_dataset
 from dptext.batch.shards import as_read, shards_of
 from dptext.cli import labels
+from dptext.cli.chosen import is_a_record, reads_english
 from dptext.cli.many import Run
 from dptext.cli.paying import PAID, cost, rehearsal
 from dptext.cli.terminal import advising, counted, say
 from dptext.errors import ConfigError
 from dptext.text.formats import Format, detect_format
-from dptext.text.plain_text import Portion
+from dptext.text.plain_text import Portion, a_record
 
 _LINE_EVERY: Final = 10.0  # seconds
 
@@ -48,8 +49,11 @@ def privatize_folder(source: str, target: str, run: Run, dataset: DatasetPlan, *
     if run.dry_run:
         n_records, promised, due, n_labelled = rehearse_dataset(source, target, run.mechanism, **shared)
         last = [] if run.payment is None else [PAID if due is None else f"{cost(due)} {run.payment.left()}"]
-        words = labels.told(run.mechanism.spec, n_records, n_labelled, run.plan.fields.label)
-        data = labels.data(run.mechanism.spec, n_labelled)
+        shards = shards_of(source, format=run.plan.input_format, options=dataset.storage_options)
+        record = as_read(source, shards, run.plan).record
+        words = [is_a_record(record), *reads_english(run.mechanism.spec)]
+        words += labels.told(run.mechanism.spec, n_records, n_labelled, run.plan.fields.label)
+        data = {"record": a_record(record), **labels.data(run.mechanism.spec, n_labelled)}
         print(rehearsal(n_records, promised, due, data if run.as_json else None, words, last))
         return
     every = 0.0 if json_progress else _LINE_EVERY

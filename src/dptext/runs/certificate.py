@@ -18,7 +18,7 @@ from dptext.privacy.events import Event, event_from_dict, event_to_dict
 from dptext.privacy.guarantee import Guarantee, Unit
 from dptext.text.files import sha256_of
 from dptext.text.inputs import parse_json, read_whole, telling
-from dptext.text.plain_text import SAID, Portion
+from dptext.text.plain_text import Portion, said_record
 from dptext.text.records import ID_FIELD, LABEL_FIELD, TEXT_FIELD
 from dptext.types import Json
 from dptext.version import __version__
@@ -215,7 +215,7 @@ class Certificate:
             f"{self.output}: {texts}, mechanism {self.settings['kind']}, dptext "
             f"{self.version}, {self.randomness} randomness; {'; '.join(said)}."
         )
-        head += f" {SAID[Portion(self.record)]}" if self.record else ""
+        head += f" {said_record(self.record)}"
         if self.writes_from_summary:
             weights = str(self.derived.get("weights", ""))[:12]
             model = f" with a language model (sha256 of its weights {weights}...)" if weights else ""

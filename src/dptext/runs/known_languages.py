@@ -56,6 +56,13 @@ def in_other_language(spec: Promise, texts: Sequence[str], typed: Typed = as_arg
     return said + (f"give {remedies}." if remedies else f"{spec.kind} takes nothing else.")
 
 
+def knows_english_alone(spec: Promise) -> str:
+    """Return which readers of these settings know English alone, as a clause; empty if there are none."""
+    readers = [reader for reader, _ in _english_alone(spec, as_argument)]
+    said = f"{' and '.join(readers)} know{'s' * (len(readers) == 1)} English alone"
+    return said[0].upper() + said[1:] if readers else ""
+
+
 def of_private_texts(found: MainLanguage) -> str:
     """Return what the owner of private texts is told of their language; empty for English."""
     if found.code == ENGLISH:

@@ -20,6 +20,7 @@ from dptext.mechanism import Learns
 from dptext.privacy.events import MAX_MEANINGFUL_DELTA
 from dptext.privacy.guarantee import Basis, Guarantee, Unit, format_factor
 from dptext.runs.verification import Verified
+from dptext.text.plain_text import a_record
 
 WIDTH: Final = 100
 _GUESSES: Final = {2: "one in two", 100: "one in a hundred", 10_000: "one in ten thousand"}
@@ -178,7 +179,8 @@ def _values(found: Verified, holding: Sequence[Guarantee]) -> dict[str, object]:
     odds = (f"{_factor(each.epsilon)} per {_NOUN[each.unit]}{' at distance 1' * bool(each.metric)}" for each in holding)
     return {
         "certificate": found.certificate,
-        "records": plural(found.certificate.records, "record"),
+        "records": plural(found.certificate.records, "record") if found.certificate.records else "no texts",
+        "portion": a_record(found.certificate.record),
         "reason": _void(stated[-1]),
         "void": "; ".join(f"each {_NOUN[each.unit]}, as {_void(each)}" for each in stated if _void(each)),
         "noun": _NOUN[main.unit],

@@ -20,12 +20,21 @@ class Portion(StrEnum):
     BLOCK = "block"
 
 
-#: The words of a certificate for a record of plain text. Other files of the same folder may hold rows as records.
-SAID: Final = {
-    Portion.FILE: "Of plain text, a record was a file.",
-    Portion.LINE: "Of plain text, a record was a line of a file.",
-    Portion.BLOCK: "Of plain text, a record was a block of lines between blank ones.",
+_NOUNS: Final = {
+    Portion.FILE: "a file",
+    Portion.LINE: "a line of a file",
+    Portion.BLOCK: "a block of lines between blank ones",
 }
+
+
+def a_record(portion: str | None) -> str:
+    """Return what a record is, such as "a line of a file"; without a portion of plain text a row."""
+    return _NOUNS[Portion(portion)] if portion else "a row"
+
+
+def said_record(portion: str) -> str:
+    """Return the sentence of a certificate on what a record was. A folder may hold rows beside plain text."""
+    return f"{'Of plain text, a' if portion else 'A'} record was {a_record(portion)}."
 
 
 def text_chunks(blocks: Iterator[RawLine], name: str, portion: Portion, limit: int) -> Iterator[Chunk]:

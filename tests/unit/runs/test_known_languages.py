@@ -119,7 +119,7 @@ def test_check_tells_the_owner(planted: tongues.Planted, tmp_path: Path) -> None
     assert tongues.CANARY not in shown
     english = saved(tmp_path, "english.jsonl", [{"text": each.text} for each in dp.sample_records(80)])
     plain = CliRunner().invoke(app, ["check", english]).stdout
-    assert "\nLang. " not in plain
+    assert "\nLang.  English\n" in plain
     option = "--public PUBLIC --encoder FOLDER"  # the default encoder knows English alone
     assert (option in said, option in plain) == (True, False)
     few = saved(tmp_path, "few.jsonl", tongues.rows("es", 3, private=True, seed=3))

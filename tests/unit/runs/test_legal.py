@@ -218,7 +218,9 @@ def test_seeded_redacted_and_published_files_lead_with_no_guarantee(tmp_path: Pa
 
 def test_of_a_record_the_person_with_several_is_not_protected() -> None:
     told = page(promised(1.0))
-    assert "a person with n records, who has n times this epsilon" in said(told, "Who")
+    assert "a person or thread with n records, who has n times this epsilon" in said(told, "Who")
+    assert "Protected: each record (a row), with all" in said(told, "Who")
+    assert "each record (a line of a file), with all" in said(page(promised(1.0), record="line"), "Who")
     assert "Is one record one person?" in said(told, "What to ask")
     assert "people named in texts of others" in said(told, "Who")
     assert "public data" in said(told, "Who")
@@ -336,6 +338,7 @@ def test_every_sentence_is_said_of_some_release() -> None:
         page(promised(trust=Trust.CENTRAL, basis=Basis.CONDITIONAL, assumptions=("x",)), spec=TRAINED),
         page(promised(), promised(unit=Unit.AUTHOR)),
         page(promised().voided("x")),
+        page(replace(promised(), reveals=()).voided("x"), also_reveals=()),
         page(replace(promised(), reveals=()), also_reveals=()),
         page(replace(promised(), reveals=()), also_reveals=(), derived={"summary": "0" * 64, "writer": "pool"}),
     ]  # fmt: skip

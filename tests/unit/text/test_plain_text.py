@@ -186,7 +186,9 @@ def test_the_commands_from_init_to_utility(notes: Path, tmp_path: Path) -> None:
         assert "Expected --record for 'lines.txt'" in run(*command, code=2)
     fit = ("fit", "-m", "candidates", "-s", "epsilon=4", "-s", "ranker=tfidf", "--public", "pool.txt", "--out", "model")
     assert "Expected --public-record for 'pool.txt'" in run(*fit, code=2)
-    assert "lines.txt holds 12 rows" in run("check", "lines.txt", "--record", "line")
+    checked = run("check", "lines.txt", "--record", "line")
+    assert "lines.txt holds 12 rows" in checked
+    assert "; a record is a line of a file\n" in checked
     public = ("--public", "pool.txt", "--public-record", "line")
     run("init", "lines.txt", "--for", "texts", "--record", "line", *public, "--epsilon", "10")
     written = (tmp_path / "dptext.toml").read_text()
@@ -194,6 +196,9 @@ def test_the_commands_from_init_to_utility(notes: Path, tmp_path: Path) -> None:
     assert 'public-record = "line"' in written
     (tmp_path / "dptext.toml").unlink()
     run(*fit, "--record", "line")
+    planned = run("privatize", "lines.txt", "no.txt", "--model", "model", "--record", "line", "--dry-run")
+    assert "\nA record is a line of a file.\n" in planned
+    assert "\nA record is a file.\n" in run("privatize", "notes", "no", "--model", "model", "--dry-run")
     said = run("privatize", "lines.txt", "out.txt", "--model", "model", "--record", "line")
     assert "Of plain text, a record was a line of a file." in said
     assert "Of plain text, a record was a line of a file." in run("explain", "out.txt")
