@@ -48,6 +48,7 @@ from dptext_gateway.schemas import (
 )
 from dptext_gateway.settings import Settings
 from dptext_gateway.store import Event
+from dptext_gateway.summary_routes import add_summaries
 from dptext_gateway.work import Wanted, cost, released, settled
 
 PAGE: Final = Path(__file__).parent / "page"
@@ -83,6 +84,7 @@ def create_app(settings: Settings) -> FastAPI:
     _releases(app, gate)
     add_asking(app, gate)
     add_jobs(app, gate)
+    add_summaries(app, gate)
     _accounts(app, gate)
     _health(app, gate)
     app.mount("/", StaticFiles(directory=PAGE, html=True))

@@ -28,7 +28,7 @@ from dptext_gateway.keys import Key
 from dptext_gateway.problems import Problem
 from dptext_gateway.schemas import IDEMPOTENT, KEYED, NAMED, IdempotencyKey, JobTold, Words, file_of, refusals
 from dptext_gateway.store import Event
-from dptext_gateway.work import in_words, named, spec_of
+from dptext_gateway.work import LEGAL_SUFFIX, in_words, legal, named, spec_of
 
 _LONGEST: Final = 200
 EVENT_SECONDS: Final = 1.0  # seconds from one event to the next
@@ -39,14 +39,16 @@ _KINDS: Final = {
 }
 _JSON_TYPE: Final = "application/json"
 _JSON: Final = {"content": {_JSON_TYPE: {"schema": {"type": "object"}}}}
-_REPORT: Final = {"content": {**_JSON["content"], "text/html": {"schema": {"type": "string"}}}}
+_HTML: Final = {"content": {"text/html": {"schema": {"type": "string"}}}}
+_REPORT: Final = {"content": {**_JSON["content"], **_HTML["content"]}}
 _STREAM: Final = {"content": {"text/event-stream": {"schema": {"type": "string"}}}}
 _FILE: Final[dict[str, Any]] = {
     **IDEMPOTENT,
     "requestBody": {**file_of("The file", *_KINDS.values()), "required": True},
 }
 _TAKEN: Final = {**NAMED, **refusals(400), 200: {"model": JobTold, "description": "The job was there already"}}
-_READY: Final = {**NAMED, **refusals(409, 410)}
+#: Problems of routes of a finished job.
+READY: Final = {**NAMED, **refusals(409, 410)}
 _Name = Annotated[str | None, Query(min_length=1, max_length=_LONGEST)]
 
 
@@ -87,11 +89,11 @@ def _room(gate: Gateway, key: Key, wish: Wish) -> Path:
     if wish.format not in FORMATS:
         raise Problem(415, "format", f"Expected a file in {', '.join(FORMATS)}.")
     if wish.format is Format.PARQUET:
-        _require_parquet()
+        require_parquet()
     return gate.jobs.spool()
 
 
-def _require_parquet() -> None:
+def require_parquet() -> None:
     """Raise a Problem if the package that reads Parquet, an extra of its own, is not installed."""
     try:
         load_pyarrow()
@@ -158,13 +160,16 @@ def add_jobs(app: FastAPI, gate: Gateway) -> None:
     def certified(id: str, key: Key) -> Certificate:
         return named(read_certificate(gate.jobs.file(id, key, "certificate")))
 
-    def taken(id: str, key: Key, what: str) -> tuple[Path, Certificate]:
-        """Return a file of a job and its certificate, and note the download in the audit log."""
-        path, found = gate.jobs.file(id, key, what), certified(id, key)
+    def noted(id: str, key: Key, what: str) -> Certificate:
+        """Return the certificate of a job, and note in the audit log what of the job is downloaded."""
+        found = certified(id, key)
         paid, model = found.charged.number if found.charged else None, gate.jobs.row(id).model
-        said = f"{what or 'result'} downloaded"
-        gate.store.note(Event(key.who, said, key.account, model, paid, found.sha256))
-        return path, found
+        gate.store.note(Event(key.who, f"{what} downloaded", key.account, model, paid, found.sha256))
+        return found
+
+    def taken(id: str, key: Key, what: str) -> tuple[Path, Certificate]:
+        """Return a file of a job and its certificate; the download is noted."""
+        return gate.jobs.file(id, key, what), noted(id, key, what or "result")
 
     @app.get("/v1/jobs", response_model=list[JobTold], responses=KEYED)
     def listed(key: Annotated[Key, asking("jobs", "synthesize")]) -> list[dict[str, Any]]:
@@ -201,7 +206,7 @@ def add_jobs(app: FastAPI, gate: Gateway) -> None:
     @app.get(
         "/v1/jobs/{id}/result",
         response_class=FileResponse,
-        responses={**_READY, 200: file_of("The released file", *_KINDS.values())},
+        responses={**READY, 200: file_of("The released file", *_KINDS.values())},
     )
     def result(id: str, key: Annotated[Key, asking("jobs", "synthesize")]) -> FileResponse:
         """The released file."""
@@ -209,20 +214,27 @@ def add_jobs(app: FastAPI, gate: Gateway) -> None:
         kinds = {suffix: _KINDS[kind] for kind, suffix in FORMATS.items()}
         return FileResponse(path, media_type=kinds.get(path.suffix, _JSON_TYPE), filename=found.output)
 
-    @app.get("/v1/jobs/{id}/certificate", response_class=Response, responses={**_READY, 200: _JSON})
+    @app.get("/v1/jobs/{id}/certificate", response_class=Response, responses={**READY, 200: _JSON})
     def certificate(id: str, key: Annotated[Key, asking("jobs", "synthesize")]) -> Response:
         """The certificate of the released file."""
         _, found = taken(id, key, "certificate")
         beside = certificate_path(Path(found.output)).name
         return Response(found.to_json(), 200, {"Content-Disposition": f'attachment; filename="{beside}"'}, _JSON_TYPE)
 
-    @app.get("/v1/jobs/{id}/words", response_model=Words, responses=_READY)
+    @app.get("/v1/jobs/{id}/words", response_model=Words, responses=READY)
     def words(id: str, key: Annotated[Key, asking("jobs", "synthesize")]) -> dict[str, Any]:
         """The certificate in plain words, and on one page for whoever answers for the release."""
         found = certified(id, key)
         return in_words(found, spec_of(found))
 
-    @app.get("/v1/topics/{id}", response_class=FileResponse, responses={**_READY, 200: _REPORT})
+    @app.get("/v1/jobs/{id}/legal", response_class=Response, responses={**READY, 200: _HTML})
+    def legal_page(id: str, key: Annotated[Key, asking("jobs", "synthesize")]) -> Response:
+        """The page for whoever answers for the release, as one HTML file to be saved."""
+        found = noted(id, key, "legal page")
+        saved = {"Content-Disposition": f'attachment; filename="{found.output}{LEGAL_SUFFIX}"'}
+        return Response(legal(found, spec_of(found)).html(), 200, saved, "text/html")
+
+    @app.get("/v1/topics/{id}", response_class=FileResponse, responses={**READY, 200: _REPORT})
     def topics(
         id: str, key: Annotated[Key, asking("synthesize")], format: Literal["json", "html"] = "json"
     ) -> FileResponse:

@@ -202,6 +202,7 @@ class Jobs:
             "id": row.id,
             "kind": row.kind,
             "model": row.model,
+            "summary": self._makes_summary(row),
             "state": state,
             "records_done": row.records_done,
             "problem": _problem(row, key) or (_EXPIRED if state == "expired" else None),
@@ -339,6 +340,17 @@ class Jobs:
         """Return the paths of results: of a file of records, of a report alone, and of a summary."""
         suffixes = (FORMATS[Wish.of(row.settings).format], CorpusSpec.suffix, SummarySpec.suffix)
         return [self.folder(row) / f"result{suffix}" for suffix in suffixes]
+
+    def _makes_summary(self, row: Any) -> bool:
+        """Whether a job makes a summary: its result says so, or else the settings of its model, which may be gone."""
+        if row.kind != "synthesize":
+            return False
+        if (made := self._made(row)) is not None:
+            return made.suffix == SummarySpec.suffix
+        with contextlib.suppress(Problem, DPTextError):
+            self.models.path(row.model)
+            return isinstance(self.models.spec(row.model), SummarySpec)
+        return False
 
     def _made(self, row: Any) -> Path | None:
         """Return the result that lies here with its certificate, or None. The model may be gone."""

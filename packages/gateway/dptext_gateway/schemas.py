@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 from fastapi import Header
 from pydantic import AfterValidator, BaseModel, ConfigDict, FailFast, Field, WithJsonSchema, model_validator
@@ -84,6 +84,19 @@ class Opening(_RequestBody):
     dataset: str | None = Field(None, min_length=1, max_length=_LONGEST)
 
 
+class Writing(_RequestBody):
+    """A wish for a corpus from a summary. A seed is no part of it: whoever knows a seed knows the choices.
+
+    Attributes:
+        size: number of texts; 0 takes most of the pool, in the noisy mix of labels.
+        mix: shares of labels in the place of the noisy ones; other labels keep their noisy share of the rest.
+    """
+
+    size: int = Field(0, ge=0)
+    mix: dict[str, Annotated[float, Field(ge=0, le=1)]] | None = None
+    format: Literal["jsonl", "csv", "parquet"] = "jsonl"
+
+
 class KeyTold(BaseModel):
     """A key: its name, its account and its rights; `max_file` is in bytes."""
 
@@ -103,6 +116,7 @@ class ModelTold(BaseModel):
     settings: dict[str, Any]
     reads_labels: bool
     labels: list[str]
+    measured: list[str] = Field(description="columns of the file that are measured beside text, label and author")
     guarantees: list[dict[str, Any]]
     sentence: str
     words: list[str]
@@ -113,6 +127,15 @@ class Cost(BaseModel):
 
     epsilon: str
     balance_in_words: str
+
+
+class SummaryTold(BaseModel):
+    """What can be written from a summary."""
+
+    labels: list[str]
+    columns: list[str] = Field(description="the declared columns, which a corpus has, too")
+    most: int = Field(description="most texts of one corpus")
+    refused: str | None = Field(description="why the gateway writes nothing from it")
 
 
 class Words(BaseModel):
@@ -187,6 +210,7 @@ class JobTold(BaseModel):
     id: str
     kind: str
     model: str
+    summary: bool = Field(description="whether it makes a summary, from which corpora are written")
     state: str
     records_done: int
     problem: str | None
@@ -206,7 +230,7 @@ class Refusal(BaseModel):
 
 
 #: Names of the fields of request bodies.
-FIELDS: Final = frozenset(name for each in (Records, Row, Question, Opening) for name in each.model_fields)
+FIELDS: Final = frozenset(name for each in (Records, Row, Question, Opening, Writing) for name in each.model_fields)
 
 
 def refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:

@@ -21,7 +21,7 @@ from dptext.ledger.entries import Charge
 from dptext.mechanism import Answers, Mechanism, Promise, settings
 from dptext.privacy.guarantee import Unit, format_epsilon
 from dptext.runs.certificate import Certificate
-from dptext.runs.legal import legal_page
+from dptext.runs.legal import Page, legal_page
 from dptext.runs.models import MODEL_FILE, load_model, model_spec
 from dptext.runs.payment import Due, Payment
 from dptext.runs.plan import reveals_of
@@ -46,6 +46,7 @@ from dptext_gateway.store import Event
 
 SYNTHESIS: Final = "synthesis.toml"
 POOL: Final = "pool.jsonl"
+LEGAL_SUFFIX: Final = ".legal.html"  # of the name of what was released
 _REPLACED: Final = "it was replaced; start the gateway again."
 _OTHER: Final = "This Idempotency-Key was charged for another model, or other settings: it waits for these."
 _LOADERS: Final = 4  # models that are loaded at once
@@ -171,6 +172,7 @@ class Models:
             "settings": settings(spec),
             "reads_labels": spec.traits.reads_labels,
             "labels": list(spec.traits.labels),
+            "measured": list(spec.measured_fields) if isinstance(spec, CorpusSpec) else [],
             "guarantees": [each.to_dict() for each in promised],
             "sentence": promised[-1].sentence(),
             "words": [each.explain() for each in promised],
@@ -324,14 +326,19 @@ def named(certificate: Certificate) -> Certificate:
 
 def in_words(certificate: Certificate, spec: Promise) -> dict[str, Json]:
     """Return a certificate in plain words, and as a page for whoever answers for the release, as text and parts."""
-    said = "Hold it against the file and the books with `dptext explain`."
-    page = legal_page(Verified(certificate, spec), verified=said)
+    page = legal(certificate, spec)
     sections: list[Json] = [
         {"heading": each.heading, "lines": list(each.lines), "table": [list(row) for row in each.table]}
         for each in page.sections
     ]
     parts: dict[str, Json] = {"title": page.title, "sections": sections, "footer": page.footer}
     return {"words": certificate.explain(), "legal": page.text(), "legal_page": parts}
+
+
+def legal(certificate: Certificate, spec: Promise) -> Page:
+    """Return the page for whoever answers for a release."""
+    said = "Hold it against the file and the books with `dptext explain`."
+    return legal_page(Verified(certificate, spec), verified=said)
 
 
 def spec_of(certificate: Certificate) -> Promise:

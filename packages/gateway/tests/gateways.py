@@ -38,6 +38,21 @@ topics = 4
 relation = "replace_one"
 """
 
+#: The model "inbox" of some tests: a summary of texts by label, with a column besides.
+SUMMARY = """
+kind = "summary"
+labels = ["health", "travel", "money", "leisure"]
+encoder = "glove"
+words = 8
+topics = 4
+about = 300
+epsilon = 5.0
+relation = "replace_one"
+
+[columns]
+channel = "web|phone|shop"
+"""
+
 
 class Served:
     """A running gateway, its books, and a client."""
@@ -98,6 +113,22 @@ def save_models(models: Path) -> None:
     (models / "topics" / "synthesis.toml").write_text(SPEC)
     pool = "".join(json.dumps({"text": each.text}) + "\n" for each in dp.sample_records(200))
     (models / "topics" / "pool.jsonl").write_text(pool)
+
+
+def add_summary(models: Path, more: str = "") -> None:
+    """The model "inbox" over the pool of "topics", with more settings."""
+    (models / "inbox").mkdir()
+    shutil.copy(models / "topics" / "pool.jsonl", models / "inbox")
+    (models / "inbox" / "synthesis.toml").write_text(more + SUMMARY)
+
+
+def inbox(n: int = 300) -> str:
+    """A file for the model "inbox": so many records as JSON Lines."""
+    rows = (
+        {"text": each.text, "label": each.label, "channel": ("web", "phone", "shop")[i % 3]}
+        for i, each in enumerate(dp.sample_records(n))
+    )
+    return "".join(json.dumps(row) + "\n" for row in rows)
 
 
 @functools.cache

@@ -289,6 +289,34 @@ jobs_or_privatize = _also_privatize("jobs")
 synthesize_or_privatize = _also_privatize("synthesize")
 
 
+def charging(real: Function) -> Function:
+    """To write from a summary is charged as the summary was."""
+
+    def packed(gate: Any, id: str, key: Any, *more: Any) -> Any:
+        spec, number = gate.models.spec(gate.jobs.row(id).model), secrets.token_hex(8)
+        Payment(gate.ledger, key.account, number).due(spec, randomness=secure()).charge(number, None)
+        return real(gate, id, key, *more)
+
+    return packed
+
+
+def naming_the_spool(real: Function) -> Function:
+    """An error of writing names the folder."""
+
+    def packed(gate: Any, *more: Any) -> Any:
+        try:
+            return real(gate, *more)
+        except Problem as error:
+            raise Problem(error.status, error.kind, f"{gate.settings.spool}: {error.detail}") from None
+
+    return packed
+
+
+def written_alike(real: Function) -> Function:
+    """Each corpus from a summary has the same choices."""
+    return lambda *given, **named: real(*given, **named, seed=0)
+
+
 def no_scheme(_: object) -> Function:
     """What tells the description of the routes of a key is no scheme of security."""
     return lambda: None

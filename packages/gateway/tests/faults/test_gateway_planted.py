@@ -120,6 +120,36 @@ FAULTS = {
         "opened_for_all",
         "test_the_input_of_a_job_is_its_owners",
     ),
+    "a corpus from a summary is charged": (
+        "summary_routes:_packed",
+        "charging",
+        "test_corpora_are_written_again_and_again_without_a_charge",
+    ),
+    "corpora from a summary are alike": (
+        "summary_routes:write",
+        "written_alike",
+        "test_corpora_are_written_again_and_again_without_a_charge",
+    ),
+    "a corpus from a summary is not noted": (
+        "store:Store.note",
+        "nothing",
+        "test_corpora_are_written_again_and_again_without_a_charge",
+    ),
+    "others write from a summary": (
+        "jobs:Jobs._own_row",
+        "found_by_all",
+        "test_only_keys_of_the_account_with_the_scope_write",
+    ),
+    "who releases few may write from a summary": (
+        "summary_routes:asking",
+        "synthesize_or_privatize",
+        "test_only_keys_of_the_account_with_the_scope_write",
+    ),
+    "an answer names a folder of the gateway": (
+        "summary_routes:_packed",
+        "naming_the_spool",
+        "test_nothing_private_in_logs_errors_and_headers",
+    ),
     "a cancelled synthesis is shown": ("worker:Worker._go_on", "nothing", "test_what_was_cancelled_is_not_shown"),
     "a blink of the database undoes a cancelling": (
         "worker:Worker._put_off",

@@ -105,6 +105,10 @@ def by_hand(key: str) -> Iterator[tuple[str, str, dict, bytes]]:
         yield "GET", f"/v1/events?last={odd}", own, b""
         yield "GET", f"/v1/topics/{odd}", own, b""
         yield "DELETE", f"/v1/jobs/{odd}", own, b""
+        yield "GET", f"/v1/jobs/{odd}/legal", own, b""
+        yield "GET", f"/v1/summaries/{odd}", own, b""
+        yield "POST", f"/v1/summaries/{odd}/write", own, b"{}"
+        yield "POST", f"/v1/summaries/{'0' * 32}/write", own, f'{{"mix": {{"{CANARY}": {number}}}}}'.encode()
         yield "GET", f"/v1/models/labels/cost?max_per_author={odd}", own, b""
         yield "GET", "/v1/models", {**own, "X-Forwarded-For": odd, "Host": "odd", "Cookie": odd}, b""
         yield "GET", "/v1/models", {"Authorization": odd}, b""

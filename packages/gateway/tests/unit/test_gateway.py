@@ -434,9 +434,10 @@ def test_a_job_of_others_is_not_there_on_any_route(fresh: Served) -> None:
     assert fresh.ended(mine)["state"] == "done"
     scopes = ("privatize", "jobs", "synthesize", "accounts")
     other = fresh.headers(fresh.gate.keys.create("else", account="other", scopes=scopes))
-    for path in ("", "/events", "/result", "/certificate", "/words"):
+    for path in ("", "/events", "/result", "/certificate", "/words", "/legal"):
         assert told(fresh.client.get(f"/v1/jobs/{mine}{path}", headers=other))["type"] == "urn:dptext:no-job"
-    assert told(fresh.client.get(f"/v1/topics/{mine}", headers=other))["type"] == "urn:dptext:no-job"
+    for path in (f"/v1/topics/{mine}", f"/v1/summaries/{mine}"):
+        assert told(fresh.client.get(path, headers=other))["type"] == "urn:dptext:no-job"
     assert told(fresh.client.delete(f"/v1/jobs/{mine}", headers=other))["type"] == "urn:dptext:no-job"
     assert {each["account"] for each in fresh.client.get("/v1/events", headers=other).json()} == {"other"}
     assert {each["account"] for each in fresh.client.get("/v1/events", headers=fresh.headers()).json()} == {"reviews"}
