@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import tongues
 from dptext.text.records import Record
 from dptext.text.samples import sample_records
 from environments import Environment
@@ -26,6 +27,7 @@ PAGES = (
     "docs/guides/share-a-corpus.md",
     "docs/guides/measure-once.md",
     "docs/guides/tables.md",
+    "docs/guides/other-languages.md",
     "docs/guides/rewriting.md",
     "docs/guides/documents.md",
     "docs/guides/authorship.md",
@@ -59,6 +61,7 @@ SAID = {
         "epsilon 1.46",
     ),
     "docs/guides/tables.md": ("priority follows label", "Column amount:", "Written: 300 texts to new.csv"),
+    "docs/guides/other-languages.md": ("most texts seem to be in German", "A classifier tells the corpus"),
     "docs/results/papers.md": ("ADePT as published: no guarantee", "Redaction: no guarantee"),
     "packages/lab/README.md": ("ADePT as published: no guarantee", "The certificate of the run"),
 }
@@ -115,6 +118,12 @@ def prepare(page: str, folder: Path) -> None:
         topics = {"health": "bill", "money": "bill", "travel": "delivery", "leisure": "praise"}
         rows = [f'"{r.text}",{topics[r.label or ""]}' for r in private]
         (folder / "letters.csv").write_text("\n".join(["text,topic", *rows]) + "\n", "utf-8")
+    if page.endswith("other-languages.md"):
+        pool, notes = (tongues.rows("de", n, private=n == 500, seed=n) for n in (90, 500))
+        for name, rows in (("oeffentlich", pool), ("notizen", notes)):
+            lines = [json.dumps(row, ensure_ascii=False) for row in rows]
+            (folder / f"{name}.jsonl").write_text("\n".join(lines) + "\n", "utf-8")
+        tongues.saved_encoder(folder / "made", [row["text"] for row in pool]).rename(folder / "multilingual")
     if page.endswith(("lab/README.md", "results/papers.md")):
         rows = [f'"{r.text}",{r.label}' for r in records[:600]]
         (folder / "reviews.csv").write_text("\n".join(["review,stars", *rows]) + "\n", "utf-8")

@@ -256,6 +256,14 @@ class WatchedEncoder:
             return self.encoder.embed(texts, on_progress=lambda done: tell(done, total))
 
 
-def load_encoder(name: str = "sentence") -> WatchedEncoder:
+def load_encoder(name: str = "sentence", *, judged: Sequence[str] = ()) -> WatchedEncoder:
+    """Load an encoder that shows its progress. A warning comes if the texts to be judged are not in its language.
+
+    Their owner alone sees it, as all that judges private texts.
+    """
+    from dptext.runs.known_languages import encoder_lacks
+
+    if said := encoder_lacks(name, judged):
+        say(f"Warning: {said} Give --encoder FOLDER, a multilingual model that sentence-transformers saved.")
     found = encoders.load_encoder(name)
     return WatchedEncoder(found, found.name, found.dim)

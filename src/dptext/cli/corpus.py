@@ -70,6 +70,7 @@ def corpus(
             "written from.",
         ),
     ] = None,
+    encoder: options.EncoderOption = "sentence",
     out: Annotated[
         Path | None,
         options.output_option(
@@ -95,7 +96,7 @@ def corpus(
     own, real = (private, held) if held else (order[: len(order) // 2], order[len(order) // 2 :])
     labels = tuple(sorted({record.label for record in private if record.label}))
     pool, made, held = (relabelled(records, labels) for records in (pool, made, held))
-    embedder = RememberingEmbedder(load_encoder())
+    embedder = RememberingEmbedder(load_encoder(encoder, judged=[record.text for record in private]))
     rows: dict[str, dict[str, Estimate | float]] = {}
     for name, records in ((ORIGINAL, own), (RELEASED, made), (PUBLIC_ONLY, pool)):
         texts: Sequence[str] = [record.text for record in records]

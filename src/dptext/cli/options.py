@@ -181,6 +181,15 @@ VoidingSeedOption = Annotated[int | None, runs("--seed", help="Seed for experime
 ClassifierOption = Annotated[
     str, measures("--classifier", help="tfidf (linear, quick) or bilstm (the classifier of the ADePT paper).")
 ]
+EncoderOption = Annotated[
+    str,
+    measures(
+        "--encoder",
+        metavar="FOLDER",
+        help="What compares meanings: sentence, glove, or the folder of a sentence-transformers model, for languages "
+        "other than English.",
+    ),
+]
 ForceOption = Annotated[bool, runs("--force", help="Overwrite an existing file. An input is never overwritten.")]
 DetailsOption = Annotated[bool, runs("--details", help="Print the details below the answer.")]
 JsonOption = Annotated[bool, runs("--json", help="Print the result as JSON.")]

@@ -171,8 +171,15 @@ def read_back(path: Path, originals: Sequence[Record], *, labelled: bool) -> lis
     return [Release(own.id, record.text, record.label or None) for own, record in zip(originals, found, strict=True)]
 
 
-def fidelity(*, files: Files, named: Named, seed: options.SeedOption = None, printing: Printing) -> None:
-    _compare(files, named, seed, printing, test=None, classifier="tfidf")
+def fidelity(
+    *,
+    files: Files,
+    named: Named,
+    encoder: options.EncoderOption = "sentence",
+    seed: options.SeedOption = None,
+    printing: Printing,
+) -> None:
+    _compare(files, named, encoder, seed, printing, test=None, classifier="tfidf")
 
 
 def classification(
@@ -181,14 +188,22 @@ def classification(
     test: Annotated[Path, options.file_option(help="Real records that are in neither file.")],
     named: Named,
     classifier: options.ClassifierOption = "tfidf",
+    encoder: options.EncoderOption = "sentence",
     seed: options.SeedOption = None,
     printing: Printing,
 ) -> None:
-    _compare(files, named, seed, printing, test=test, classifier=classifier)
+    _compare(files, named, encoder, seed, printing, test=test, classifier=classifier)
 
 
 def _compare(
-    files: Files, named: Named, seed: int | None, printing: Printing, *, test: Path | None, classifier: str
+    files: Files,
+    named: Named,
+    encoder: str,
+    seed: int | None,
+    printing: Printing,
+    *,
+    test: Path | None,
+    classifier: str,
 ) -> None:
     judged = read_judged(files, named, seed)
     name = chosen_classifier(classifier)
@@ -198,7 +213,7 @@ def _compare(
             raise ConfigError("Expected --label-field NAME: a classifier learns labels.")
         real = relabelled(named.read(test, label=named.label_field), judged.labels)
     say(NOT_PRIVATE)
-    found = table(judged, test=real, classifier=name)
+    found = table(judged, test=real, classifier=name, encoder=encoder)
     answer, columns = answers.fidelity(found, judged.name), ["cosine", "tokens kept", "label kept"]
     if test is not None:
         learned = [answers.classification(found, judged.name), *answers.unlearned(found, judged.name)]
@@ -234,13 +249,13 @@ def _rows(judged: Judged) -> dict[str, Sequence[Release[str]]]:
     return {ORIGINAL: plain.pop(ORIGINAL), judged.name: judged.releases, **spending, **plain}
 
 
-def table(judged: Judged, *, test: Sequence[Record], classifier: str) -> UtilityTable:
+def table(judged: Judged, *, test: Sequence[Record], classifier: str, encoder: str = "sentence") -> UtilityTable:
     """Return the table of all rows. Without test records, it has no accuracies."""
     return utility_table(
         _rows(judged),
         private=judged.originals,
         test=test,
-        embedder=load_encoder(),
+        embedder=load_encoder(encoder, judged=[record.text for record in judged.originals]),
         classifier=classifier,
         seed=judged.seed,
         pool=[record.text for record in judged.public],

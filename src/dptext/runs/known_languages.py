@@ -73,6 +73,15 @@ def of_private_texts(found: MainLanguage) -> str:
     )
 
 
+def encoder_lacks(name: str, texts: Sequence[str]) -> str:
+    """Return a sentence if texts are in a language that the encoder of this name lacks; else an empty one."""
+    reader = next((each for setting, values, (each, *_) in _READERS if setting == "encoder" and name in values), None)
+    found = None if reader is None else main_language(texts)
+    if reader is None or found is None or found.code == ENGLISH:
+        return ""
+    return f"The texts seem to be in {found.name}, and {reader} knows English alone."
+
+
 def _english_alone(spec: Promise, typed: Typed) -> Iterator[tuple[str, str]]:
     """Yield what reads or writes texts by these settings and knows English alone, and what to give, if anything."""
     found = settings(spec)

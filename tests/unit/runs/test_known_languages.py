@@ -12,7 +12,8 @@ from typer.testing import CliRunner
 import dptext as dp
 import tongues
 from dptext.cli.app import app
-from dptext.runs.known_languages import in_other_language
+from dptext.errors import ConfigError
+from dptext.runs.known_languages import encoder_lacks, in_other_language
 from dptext.sampling.randomness import seeded
 from dptext.synthesis.summary import SummarySpec
 from dptext.text import languages
@@ -103,6 +104,31 @@ def test_nothing_that_others_see_depends_on_the_language_of_private_texts(
     assert len(files) == 1, files
     assert planted.asked
     assert not any(tongues.CANARY in passage for passage in planted.asked)
+
+
+def test_an_encoder_that_judges_texts_is_held_against_their_language(planted: tongues.Planted) -> None:
+    """`utility` says it to the owner of the texts."""
+    spanish = [row["text"] for row in tongues.rows("es", 80, private=True, seed=3)]
+    said = "The texts seem to be in Spanish, and {} knows English alone."
+    assert encoder_lacks("sentence", spanish) == said.format("the encoder all-MiniLM-L6-v2")
+    assert encoder_lacks("glove", spanish) == said.format("GloVe")
+    assert encoder_lacks("./multilingual", spanish) == ""
+    assert planted.asked
+    planted.asked.clear()
+    assert encoder_lacks("sentence", [each.text for each in dp.sample_records(80)]) == ""
+    assert encoder_lacks("sentence", spanish[:2]) == ""
+
+
+def test_utility_warns_the_owner(planted: tongues.Planted, tmp_path: Path) -> None:
+    path = saved(tmp_path, "private.jsonl", tongues.rows("es", 80, private=True, seed=3))
+    public = saved(tmp_path, "pool.jsonl", tongues.rows("es", 40, private=False, seed=4))
+    given = ["utility", "corpus", path, public, "--public", public, "--label-field", "label", "--seed", "1"]
+    told = CliRunner().invoke(app, [*given, "--encoder", "glove"])
+    assert "Warning: The texts seem to be in Spanish, and GloVe knows English alone. Give --encoder F" in told.stderr
+    assert tongues.CANARY not in told.output
+    lost = CliRunner().invoke(app, [*given, "--encoder", "nowhere"])
+    with pytest.raises(ConfigError, match="a folder, or a model that was downloaded"):
+        raise lost.exception or AssertionError(lost.output)
 
 
 def test_check_tells_the_owner(planted: tongues.Planted, tmp_path: Path) -> None:

@@ -54,7 +54,8 @@ def test_a_summary_like_another_can_be_added_to_it(summary: Synthesized, tmp_pat
         assert made.certificate.guarantees[-1].epsilon == pytest.approx(4.0)
     whole = summarizing.add(*paths)
     assert whole.summary.spec.about == 300 + 2 * 90
-    assert "each further summary of the same records adds. A record was a row. It is the sum of 3" in whole.certificate.explain()
+    explained = whole.certificate.explain()
+    assert "each further summary of the same records adds. A record was a row. It is the sum of 3" in explained
     with pytest.raises(ConfigError, match="to be no input"):
         made.write(paths[0], force=True)
     bare = dp.summarize(more, like=summary, without_pool=True, **own)
