@@ -114,6 +114,30 @@ def test_slots_leave_with_candidates(folder: Path, source: str) -> None:
     ran(folder, "explain", target)
 
 
+def test_types_of_the_private_file_are_not_those_of_public_columns(folder: Path) -> None:
+    """A private column of the same name and of another type does not end a run that was charged."""
+    pq = pytest.importorskip("pyarrow.parquet")
+    import pyarrow as pa  # an extra
+
+    rows = [json.loads(line) for line in (folder / "private.jsonl").read_text("utf-8").splitlines()]
+    own = {"body": [row["body"] for row in rows], "slots": [*range(len(rows))], "stars": ["none"] * len(rows)}
+    pq.write_table(pa.table(own), folder / "typed.parquet")
+    ran(folder, "fit", *CHOSEN, "--public", "pool.jsonl", "--carry", "slots,stars", "--out", "typed-model")
+    ran(folder, "privatize", "typed.parquet", "typed-out.parquet", "--model", "typed-model", "--text-field", "body")
+    found, known = pq.read_table(folder / "typed-out.parquet").to_pylist(), slots(folder)
+    assert all(row["slots"] == known[row["body"]] for row in found)
+    assert {row["stars"] for row in found} == {None, "1", "2", "3", "4"}
+
+
+def test_numbers_leave_as_numbers_in_parquet(folder: Path) -> None:
+    pq = pytest.importorskip("pyarrow.parquet")
+    ran(folder, "synthesize", "private.jsonl", "votes.parquet", "--public", "pool.jsonl", "-m", "votes", *SMALL,
+        "--carry", "slots,stars")  # fmt: skip
+    table = pq.read_table(folder / "votes.parquet")
+    assert [str(each) for each in table.schema.types] == ["string", "string", "string", "int64"]
+    assert {*table.column("stars").to_pylist()} == {None, 1, 2, 3, 4}
+
+
 def test_candidates_choose_as_they_do_without_columns(folder: Path) -> None:
     """What is carried is joined after the choice: text, guarantee and digest are those without it."""
     pool = [

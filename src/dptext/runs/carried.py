@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Self
+from typing import Final, Self
 
 from dptext.errors import ConfigError
 from dptext.text.formats import Scalar
 from dptext.text.records import Record, Release
+
+_TYPES: Final = {int: "int64", float: "double", bool: "bool"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +32,12 @@ class Carried:
         for each in pool if names else ():
             found.setdefault(each.text, {name: each.kept.get(name) for name in names})
         return cls(tuple(names), found)
+
+    @property
+    def types(self) -> tuple[tuple[str, str], ...]:
+        """The types of columns that hold numbers or booleans alone. Their values are public, so they may say it."""
+        found = ((name, {type(each[name]) for each in self.by_text.values()} - {type(None)}) for name in self.names)
+        return tuple((name, _TYPES[kinds.pop()]) for name, kinds in found if len(kinds) == 1 and kinds <= {*_TYPES})
 
     def joined(self, releases: Iterable[Release[str]]) -> tuple[Release[str], ...]:
         """Return the releases with these columns behind those that they have.

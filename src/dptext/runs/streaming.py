@@ -112,9 +112,12 @@ def require_apart(spec: Spec, fields: Fields) -> None:
 
 
 def typed(columns: Columns, found: Mapping[str, Any], spec: Spec) -> Columns:
-    """Return the columns with the types of the input's columns of the same names, for columns whose values leave."""
+    """Return the columns with the types of the input's columns of the same names, for columns whose values leave.
+
+    Columns of public texts that leave have nothing of the input but maybe a name.
+    """
     fields = columns.fields
-    named = [*filter(None, [fields.id]), *columns.keep]
+    named = [*filter(None, [fields.id]), *(name for name in columns.keep if name not in spec.traits.carries)]
     label = fields.label if columns.label else None
     return replace(columns, types=written(found, named, label, spec.traits.labels))
 

@@ -21,7 +21,7 @@ from dptext.runs.results import IN_MEMORY
 from dptext.runs.specs import synthesis_from_settings
 from dptext.runs.statements import stated
 from dptext.runs.synthesized import Synthesized
-from dptext.runs.synthesizing import read_pool, run
+from dptext.runs.synthesizing import read_pool, run, with_label_type
 from dptext.runs.verification import verify
 from dptext.sampling.randomness import Randomness, secure, seeded
 from dptext.synthesis.adding import summed
@@ -210,6 +210,8 @@ def summarize(
         settings["columns"] = [*own]
     fitted = None if other is None else fitted_like(other, settings)
     wanted = synthesis_from_settings({**settings, "kind": "summary"}) if fitted is None else fitted.spec
+    if fitted is None:
+        wanted = with_label_type(wanted, private, label)
     fields = Fields(text=text, label=label, author=author, measured=wanted.measured_fields)
     corpus = Private(private, fields, {"record": record})
     if fitted is not None:

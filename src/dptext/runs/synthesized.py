@@ -19,13 +19,13 @@ from dptext.runs.specs import synthesis_from_settings
 from dptext.synthesis.page import topics_page
 from dptext.synthesis.report import Topics
 from dptext.synthesis.summary import Summary
-from dptext.text.column_types import Types
+from dptext.text.column_types import Types, as_number
 from dptext.text.columns import TEXTS_ONLY, Columns
 from dptext.text.declarations import schema_of
 from dptext.text.files import Target, sha256_of, writing
 from dptext.text.formats import READ_ONLY, Format, Scalar, detect_format, endings, output_format
 from dptext.text.packed_rows import load_pyarrow
-from dptext.text.records import Fields, Release
+from dptext.text.records import LABEL_FIELD, Fields, Release
 from dptext.text.schema import DeclaredColumn
 from dptext.text.writers import APPENDABLE, encode_batch, write_all
 from dptext.types import Json
@@ -49,6 +49,7 @@ class Synthesized:
         settle: call to settle the charge of a run with settled=False, before anybody sees the corpus; else None.
         data: contents of the output file if no text is released.
         fields: names of the columns of texts and labels.
+        carried: types of the columns of the pool that leave with its texts, for formats with types.
     """
 
     releases: tuple[Release[str], ...]
@@ -60,6 +61,7 @@ class Synthesized:
     settle: Callable[[], None] | None = field(default=None, repr=False, compare=False)
     data: bytes = field(default=b"", repr=False)
     fields: Fields = field(default_factory=Fields)
+    carried: Types = ()
 
     @property
     def guarantees(self) -> tuple[Guarantee, ...]:
@@ -81,13 +83,18 @@ class Synthesized:
     def columns(self) -> Columns:
         """The columns of the texts in JSON Lines."""
         label = bool(self.releases) and self.releases[0].label is not None
-        return Columns(label=label, keep=self.fields.keep, fields=self.fields)
+        return Columns(label=label, keep=self.fields.keep, fields=self.fields, types=self._label_types)
+
+    @property
+    def _label_types(self) -> Types:
+        kind = self.certificate.settings.get("label_type")
+        return ((self.fields.label or LABEL_FIELD, kind),) if kind else ()
 
     def joined(self, carried: Carried) -> Synthesized:
         """Return the corpus with these columns of its pool. ConfigError: a text is none of the pool's."""
         releases = carried.joined(self.releases)
         fields = replace(self.fields, keep=(*self.fields.keep, *carried.names))
-        found = replace(self, releases=releases, fields=fields)
+        found = replace(self, releases=releases, fields=fields, carried=(*self.carried, *carried.types))
         digest = hashlib.sha256(found.json_lines()).hexdigest()
         return replace(found, certificate=replace(self.certificate, sha256=digest, fields=found.columns.renamed))
 
@@ -135,8 +142,11 @@ class Synthesized:
             labels = tuple(str(each) for each in cast("list[Json]", self.certificate.settings["labels"]))
             kind, columns = text_columns(path, format, labels, self.fields)
             declared = schema_of(cast("list[str]", self.certificate.settings.get("columns", [])))
-            return kind, replace(columns, types=_types(declared) if kind is Format.PARQUET else ())
-        return file_columns(path, format, self.certificate.settings, self.fields)
+            more = (*_types(declared), *self.carried) if kind is Format.PARQUET else ()
+            return kind, replace(columns, types=(*self._label_types, *more))
+        kind, columns = file_columns(path, format, self.certificate.settings, self.fields)
+        more = self.carried if kind is Format.PARQUET else ()
+        return kind, replace(columns, types=(*self._label_types, *more) if self.releases else ())
 
     @property
     def summary(self) -> Summary:
@@ -152,6 +162,8 @@ class Synthesized:
         if any(each.label is not None for each in self.releases):
             names[own.label or "label"] = "label"
         found = {name: [getattr(each, its) for each in self.releases] for name, its in names.items()}
+        for name, kind in self._label_types:
+            found[name] = [each and as_number(each, kind) for each in found[name]]
         return {**found, **{name: [each.kept[name] for each in self.releases] for name in own.keep}}
 
     def to_pandas(self) -> Any:

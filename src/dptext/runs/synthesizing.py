@@ -31,12 +31,12 @@ from dptext.sampling.randomness import Randomness, secure
 from dptext.synthesis.spec import CorpusSpec, Fitted, Progress, SynthesisSpec, Synthetic
 from dptext.synthesis.summary import Summary, WritesFromSummary, measured_first
 from dptext.synthesis.sums import Draws
+from dptext.text.column_types import corpus_label_type
 from dptext.text.columns import Columns
 from dptext.text.formats import Format
 from dptext.text.reading import as_records
 from dptext.text.records import TEXT_FIELD, Fields, Record, Release
 from dptext.text.tables import Texts
-from dptext.text.writers import encode_batch
 from dptext.types import Json
 
 if TYPE_CHECKING:  # the ledger is loaded by those who use one
@@ -98,7 +98,7 @@ def synthesize(
     An error or an interruption in writing, after the noise was drawn, has `unwritten`: `error.unwritten.write()` writes
     from the noisy numbers that were kept, and neither reads a private text, nor draws noise, nor charges anything.
     """
-    spec = synthesis_from_settings({"kind": kind, **set_})
+    spec = with_label_type(synthesis_from_settings({"kind": kind, **set_}), private, label)
     fields = Fields(text=text, label=label, author=author, measured=spec.measured_fields)
     corpus = Private(private, fields, {"record": record})
     require_pool_leaves(spec, carry)
@@ -107,6 +107,12 @@ def synthesize(
     carried = Carried.of(pool, carry)
     found = run(corpus, fitted, payment=payment, randomness=randomness)
     return found.joined(carried) if carry else found
+
+
+def with_label_type(spec: CorpusSpec, private: Texts, label: str | None) -> CorpusSpec:
+    """Return settings whose labels leave in the type of the private column, by its schema, unless they name one."""
+    found = "" if spec.label_type else corpus_label_type(private, label, spec.labels)
+    return replace(spec, label_type=found) if found else spec
 
 
 def require_pool_leaves(spec: CorpusSpec, carry: Sequence[str]) -> None:
@@ -288,13 +294,11 @@ def _whole(found: Synthetic, certified: Callable[[str, int], Certificate], field
     """Return what was written, with the certificate of this sha256 and number of records."""
     both = enumerate(zip(found.texts, found.labels, strict=True))
     releases = tuple(Release(str(i), text, label) for i, (text, label) in both)
-    columns = Columns(label=bool(releases) and releases[0].label is not None)
     alone = b"" if releases else found.data or found.report.to_json()
-    digest = hashlib.sha256(alone or encode_batch(releases, Format.JSONL, columns)).hexdigest()
     named = Fields(text=fields.text, label=fields.label)
-    return Synthesized(
-        releases, found.report, found.sentences, certified(digest, len(releases)), data=alone, fields=named
-    )
+    unsigned = certified("", len(releases))
+    made = Synthesized(releases, found.report, found.sentences, unsigned, data=alone, fields=named)
+    return replace(made, certificate=replace(unsigned, sha256=hashlib.sha256(made.json_lines()).hexdigest()))
 
 
 def _subjects(private: Private, due: Due) -> Iterator[str]:

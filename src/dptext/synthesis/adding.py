@@ -43,7 +43,18 @@ def _alike(first: Summary, other: Summary) -> dict[str, bool]:
     one, two = first.spec, other.spec
     found = {
         name: getattr(one, name) == getattr(two, name)
-        for name in ("unit", "relation", "labels", "names", "marks", "lengths", "columns", "pairs", "text_follows")
+        for name in (
+            "unit",
+            "relation",
+            "labels",
+            "label_type",
+            "names",
+            "marks",
+            "lengths",
+            "columns",
+            "pairs",
+            "text_follows",
+        )
     }
     return {
         **found,

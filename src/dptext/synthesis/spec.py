@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Final, Literal, Protocol, Self
 from dptext import _validate
 from dptext.embeddings.embedder import read_alone
 from dptext.errors import ConfigError, IncomparableError
-from dptext.mechanism import Answers, Traits
+from dptext.mechanism import UNSAID, Answers, Traits
 from dptext.privacy import accounting
 from dptext.privacy.events import Event, ZcdpEvent
 from dptext.privacy.guarantee import ONE_PERSON, WHOLE_FILES, Basis, Guarantee, Relation, Trust, Unit
@@ -20,6 +20,7 @@ from dptext.synthesis.readings import Corpus
 from dptext.synthesis.report import Topics
 from dptext.synthesis.space import ENCODERS, MOST_WORDS
 from dptext.synthesis.sums import Draws, Noise
+from dptext.text.column_types import LABEL_TYPES, label_type
 from dptext.text.records import Record
 
 PUBLIC_POOL = "the pool, the labels, the encoder and all settings are public and hold no private text"
@@ -27,7 +28,7 @@ NoisyRelation = Literal["add_or_remove_one", "replace_one"]
 
 #: The largest L1 distance of the released shares of labels from the noisy shares.
 MIX: Final = 0.1
-
+_FEW: Final = 3  # labels that an error names
 
 #: Called with the number of texts written so far, and of all texts, drafts among both.
 Progress = Callable[[int, int], None]
@@ -101,6 +102,8 @@ class CorpusSpec:
         words: dimensions of a latent semantic analysis of the pool's words, beside those of the encoder; 0 for none. At
             most 512.
         topics: clusters of the pool whose noisy shares are reported; 0 for none.
+        label_type: type in which the labels leave: "int64", "double" or "bool"; empty for texts. In Python it is that
+            of the private label column, if its data frame, Dataset or Parquet file has types.
     """
 
     assumptions: ClassVar[tuple[str, ...]] = (PUBLIC_POOL,)
@@ -122,6 +125,7 @@ class CorpusSpec:
     encoder: str = "sentence"
     words: int = 300
     topics: int = 0
+    label_type: str = field(default="", metadata={UNSAID: True})
 
     def __post_init__(self) -> None:
         _validate.positive(epsilon=self.epsilon, delta=self.delta)
@@ -137,6 +141,12 @@ class CorpusSpec:
         _validate.not_negative(words=self.words, topics=self.topics)
         object.__setattr__(self, "labels", _validate.labels(self.labels) if self.labels else ())
         _validate.within(0, MOST_WORDS, words=self.words)
+        _validate.one_of(("", *LABEL_TYPES), label_type=self.label_type)
+        if self.label_type and label_type(self.label_type, self.labels) is None:
+            raise ConfigError(
+                f"Expected labels of the type label_type={self.label_type!r}, found "
+                f"{', '.join(self.labels[:_FEW]) or 'none'}: leave it out, and they leave as texts."
+            )
         if self.topics == 1:
             raise ConfigError("Expected topics=1 to be 0, or at least 2.")
         for share in self.shares:  # raises errors now, as a run is charged before its first sum

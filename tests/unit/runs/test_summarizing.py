@@ -395,3 +395,47 @@ def test_a_table_among_the_private_files_declares_no_columns(private: str, tmp_p
         require_other(named, folder / "part.csv")
     if "**" not in private:
         require_other(named, tmp_path / "public.csv")
+
+
+def test_labels_leave_in_the_type_of_the_private_column(tmp_path: Path) -> None:
+    """The schema of a frame or a Parquet file says it. Without a schema they are texts, or what the settings say."""
+    pd = pytest.importorskip("pandas")
+    pq = pytest.importorskip("pyarrow.parquet")
+    rows, pool = dp.sample_records(120, seed=1), [each.text for each in dp.sample_records(60, seed=2)]
+    stars = {name: i + 1 for i, name in enumerate(sorted({each.label or "" for each in rows}))}
+    frame = pd.DataFrame({"text": [each.text for each in rows], "stars": [stars[each.label or ""] for each in rows]})
+    frame.to_parquet(tmp_path / "private.parquet")
+    own: dict[str, Any] = {
+        "label": "stars",
+        "labels": ["1", "2", "3", "4"],
+        "encoder": "glove",
+        "about": 120,
+        "seed": 1,
+    }
+    for private in (frame, tmp_path / "private.parquet"):
+        summary = dp.summarize(private, pool, **own)
+        assert summary.certificate.settings["label_type"] == "int64"
+        made = dp.write(summary, size=30, label="stars", seed=1)
+        assert {type(each) for each in made.to_dict()["stars"]} == {int}
+        assert made.to_pandas()["stars"].dtype == "int64"
+        first = json.loads(made.json_lines().splitlines()[0])
+        assert isinstance(first["stars"], int)
+        assert hashlib.sha256(made.json_lines()).hexdigest() == made.certificate.sha256
+        made.write(tmp_path / "out.parquet", force=True)
+        assert str(pq.read_schema(tmp_path / "out.parquet").field("stars").type) == "int64"
+    again = dp.summarize(frame, like=summary, label="stars", epsilon=2.0)
+    assert again.certificate.settings["label_type"] == "int64"
+    summary.write(tmp_path / "a.summary")
+    again.write(tmp_path / "b.summary")
+    assert summarizing.add(tmp_path / "a.summary", tmp_path / "b.summary").certificate.settings["label_type"] == "int64"
+    one = dp.synthesize(frame, pool, **own)
+    assert {type(each) for each in one.to_dict()["stars"]} == {int}
+    assert hashlib.sha256(one.json_lines()).hexdigest() == one.certificate.sha256
+    texts = frame.assign(stars=frame["stars"].astype(str))
+    bare = dp.summarize(texts, pool, **own)
+    assert "label_type" not in bare.certificate.settings
+    assert {type(each) for each in dp.write(bare, size=30, label="stars").to_dict()["stars"]} == {str}
+    with pytest.raises(ConfigError, match="Expected labels of the type label_type='int64', found 1, 2, 3"):
+        dp.summarize(frame, pool, **{**own, "labels": ["1", "2", "3", "four"], "label_type": "int64"})
+    with pytest.raises(ConfigError, match="label_type"):
+        dp.summarize(frame, pool, **own, label_type="int8")
