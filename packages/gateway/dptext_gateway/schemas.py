@@ -84,7 +84,7 @@ class Opening(_RequestBody):
     dataset: str | None = Field(None, min_length=1, max_length=_LONGEST)
 
 
-class Writing(_RequestBody):
+class CorpusWish(_RequestBody):
     """A wish for a corpus from a summary. A seed is no part of it: whoever knows a seed knows the choices.
 
     Attributes:
@@ -230,7 +230,7 @@ class Refusal(BaseModel):
 
 
 #: Names of the fields of request bodies.
-FIELDS: Final = frozenset(name for each in (Records, Row, Question, Opening, Writing) for name in each.model_fields)
+FIELDS: Final = frozenset(name for each in (Records, Row, Question, Opening, CorpusWish) for name in each.model_fields)
 
 
 def refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:

@@ -33,7 +33,7 @@ from dptext_gateway.job_routes import READY, require_parquet
 from dptext_gateway.jobs import FORMATS, Wish
 from dptext_gateway.keys import Key
 from dptext_gateway.problems import Problem
-from dptext_gateway.schemas import SummaryTold, Writing, file_of
+from dptext_gateway.schemas import CorpusWish, SummaryTold, file_of
 from dptext_gateway.settings import MOST_RECORDS
 from dptext_gateway.store import Event
 from dptext_gateway.work import LEGAL_SUFFIX, legal, spec_of
@@ -61,7 +61,7 @@ def add_summaries(app: FastAPI, gate: Gateway) -> None:
             raise Problem(404, "no-summary", "This job made no summary.")
         return spec
 
-    def checked(id: str, key: Key, body: Writing) -> Format:
+    def checked(id: str, key: Key, body: CorpusWish) -> Format:
         """Refuse a wish that cannot be fulfilled, before it waits for its turn."""
         refused = _refusal(settings_of(id, key))
         if refused is not None:
@@ -85,7 +85,7 @@ def add_summaries(app: FastAPI, gate: Gateway) -> None:
         response_class=StreamingResponse,
         responses={**READY, 200: file_of("The corpus, its certificate, its report and its legal page", ZIP_TYPE)},
     )
-    async def written(id: str, body: Writing, key: Annotated[Key, asking("synthesize")]) -> StreamingResponse:
+    async def written(id: str, body: CorpusWish, key: Annotated[Key, asking("synthesize")]) -> StreamingResponse:
         """Write a corpus from a summary. Nothing is charged, and each call draws anew.
 
         The texts are public texts of the summary's pool. The answer is a ZIP file; `dptext explain` verifies the corpus
@@ -114,7 +114,7 @@ async def _turn(gate: Gateway, key: Key) -> ExitStack:
         raise Problem(503, "waiting", "Its turn did not come in time: ask again.", retry_after=_WAITED) from None
 
 
-def _packed(gate: Gateway, id: str, key: Key, body: Writing, wanted: Format) -> tuple[str, BinaryIO]:
+def _packed(gate: Gateway, id: str, key: Key, body: CorpusWish, wanted: Format) -> tuple[str, BinaryIO]:
     """Write a corpus, and note it in the audit log. Return its name, and a ZIP file that nobody else can open."""
     gate.jobs.require_spool()
     gate.space.measure()
@@ -148,7 +148,7 @@ def _read(path: Path) -> ReadSummary:
         raise Problem(503, "damaged", said, retry_after=60) from None
 
 
-def _corpus(read: ReadSummary, body: Writing, wish: Wish, out: Path, wanted: Format) -> Certificate:
+def _corpus(read: ReadSummary, body: CorpusWish, wish: Wish, out: Path, wanted: Format) -> Certificate:
     """Write a corpus with its certificate and reports; texts and labels have the columns of the measured file."""
     # Without a size the writer takes most of the pool, which may have more texts than one call may write.
     most = MOST_RECORDS if len(read.summary.public.pool.texts) > MOST_RECORDS else 0

@@ -3,8 +3,8 @@
     python packages/gateway/experiments/gateway_demo.py FOLDER
     dptext serve --models FOLDER/models --ledger FOLDER/books.db
 
-The first time it fits a model and writes a synthesis and books into the folder. Each time it ends the keys that it made
-before and prints new ones, which nothing else than a demonstration should do.
+The first time it fits a model and writes settings of a summary and of a synthesis, and books, into the folder. Each
+time it ends the keys that it made before and prints new ones, which nothing else than a demonstration should do.
 """
 
 from __future__ import annotations
@@ -28,6 +28,17 @@ about = 2_000
 encoder = "glove"
 topics = 6
 """
+SUMMARY = """
+kind = "summary"
+labels = ["health", "travel", "money", "leisure"]
+relation = "replace_one"
+about = 2_000
+encoder = "glove"
+topics = 6
+
+[columns]
+channel = "web|phone|shop"
+"""
 POOL = 500  # public texts: four seconds of a processor, of 2,000 it was sixteen
 SCOPES = {"you": ("privatize", "jobs", "synthesize", "accounts"), "administrator": ("admin",)}
 
@@ -39,9 +50,10 @@ def prepare(folder: Path) -> None:
     if not (models / "requests").exists():
         print("Fitting a model of built-in texts, for the first start alone.", file=sys.stderr, flush=True)
         dp.save_model(dp.fit(dp.Candidates(epsilon=10.0), pool), models / "requests")
-    (models / "synthetic").mkdir(exist_ok=True)
-    (models / "synthetic" / "pool.jsonl").write_text("".join(json.dumps({"text": each.text}) + "\n" for each in pool))
-    (models / "synthetic" / "synthesis.toml").write_text(SYNTHESIS)
+    for name, settings in (("inbox", SUMMARY), ("synthetic", SYNTHESIS)):
+        (models / name).mkdir(exist_ok=True)
+        (models / name / "pool.jsonl").write_text("".join(json.dumps({"text": each.text}) + "\n" for each in pool))
+        (models / name / "synthesis.toml").write_text(settings)
     if not (folder / "books.db").exists():
         limit = dp.Guarantee(100.0, 1e-5, dp.Unit.DOCUMENT, dp.Relation.REPLACE_ONE)
         Ledger.create(str(folder / "books.db")).open_account("demo", limit)

@@ -25,10 +25,12 @@ function bar(label, parts) {
   return made;
 }
 
-// Noisy numbers as shares of the sum of numbers above 0; numbers below 0 are drawn as 0.
-function drawShares(where, names, counts, margin) {
+// Noisy numbers as shares of the sum of numbers above 0; numbers below 0 are drawn as 0. The largest comes first, or what
+// comes first in the data.
+function drawShares(where, names, counts, margin, asGiven = false) {
   const all = Math.max(1, counts.reduce((sum, each) => sum + Math.max(0, each), 0));
-  const order = names.map((_, i) => i).sort((one, other) => counts[other] - counts[one]);
+  const order = names.map((_, i) => i);
+  if (!asGiven) order.sort((one, other) => counts[other] - counts[one]);
   const longest = Math.max(...counts.map((each) => each + margin), 1);
   where.hidden = !names.length;
   where.lastElementChild.replaceChildren(...order.map((i) => {
@@ -41,6 +43,13 @@ function drawShares(where, names, counts, margin) {
     cell(row, share, "span");
     return row;
   }));
+}
+
+// A link to the glossary, in a tab of its own: this one has the key.
+function glossary(text) {
+  const link = document.createElement("a");
+  Object.assign(link, { href: "glossary.html", target: "_blank", rel: "noopener", textContent: text });
+  return link;
 }
 
 // The page for whoever answers for the release: sections of sentences, and tables whose first row is their head.
@@ -58,7 +67,8 @@ function drawLegal(where, page) {
     });
     if (rows) rows.parentElement.className = "wide";
   }
-  cell(where, page.footer, "p");
+  const [said, terms] = page.footer.split(" Terms: "), last = cell(where, said, "p");
+  if (terms) last.append(" Terms: ", glossary("the glossary"), ".");
 }
 
 function save(name, blob) {

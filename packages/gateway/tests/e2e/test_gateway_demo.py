@@ -38,12 +38,11 @@ def test_two_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pyt
         status, models = ask(keys["you"])
         assert (status, [(each["name"], each["answers"]) for each in models]) == (
             200,
-            [("requests", "each text"), ("synthetic", "a corpus")],
+            [("inbox", "a corpus"), ("requests", "each text"), ("synthetic", "a corpus")],
         )
-        assert [ask(keys["you"], f"/v1/models/{name}/cost")[1]["epsilon"] for name in ("requests", "synthetic")] == [
-            "10",
-            "1",
-        ]
+        names = ("inbox", "requests", "synthetic")
+        costs = [ask(keys["you"], f"/v1/models/{name}/cost")[1]["epsilon"] for name in names]
+        assert costs == ["1", "10", "1"]
         assert ask(keys["administrator"], "/v1/accounts")[1][0]["name"] == "demo"
         corpus = "".join(json.dumps({"text": e.text, "label": e.label}) + "\n" for e in dp.sample_records(50, seed=1))
         headers = {"Authorization": f"Bearer {keys['you']}", "Idempotency-Key": "first-corpus"}

@@ -1,0 +1,88 @@
+// Summaries: the noisy numbers of a file, and the corpora that are written from them without a charge.
+"use strict";
+
+function showTopics(report) {
+  const agreed = report.estimates; // parts add up to their wholes
+  drawShares($("labels"), report.labels, agreed.by_label.numbers, report.margin_by_label);
+  drawShares($("bars"), report.topics.map((each) => each.words.slice(0, 4).join(", ")),
+    agreed.by_topic.numbers, report.margin * Math.sqrt(report.counts.length));
+  $("columns").replaceChildren(...(report.columns || []).map((each) => {
+    const part = document.createElement("div");
+    cell(part, `Column ${each.name}`, "h4");
+    cell(part, "", "div");
+    drawShares(part, each.cells, each.estimates.numbers, each.margin, true);
+    return part;
+  }));
+  $("warnings").textContent = report.warnings.join(" ");
+  $("topics").hidden = false;
+}
+
+// What a model makes of a file, in plain words.
+function showMaking(model) {
+  const columns = model.settings.columns || [];
+  $("makes").hidden = model.kind !== "summary";
+  $("file-title").textContent = model.kind === "summary" ? "Measure a file" : "A file";
+  const corpus = model.answers === "a corpus";
+  $("unreadable").textContent = corpus ? "A record that cannot be read adds nothing." :
+    "A record that cannot be read ends the job, and nothing is charged.";
+  $("measured").hidden = !columns.length;
+  $("measured-list").replaceChildren(...columns.map((each) => {
+    const item = document.createElement("li");
+    item.textContent = each;
+    return item;
+  }));
+}
+
+// The summaries among the jobs of the account.
+function showSummaries(jobs) {
+  const found = jobs.filter((each) => each.summary && each.state === "done");
+  $("summaries").hidden = !found.length;
+  $("summaries-list").replaceChildren(...found.map((each) => {
+    const item = document.createElement("li");
+    item.append(linkTo(each, `${each.model}, ${minute(each.created)}`));
+    return item;
+  }));
+}
+
+// The form for corpora of one summary.
+async function showWriting(job) {
+  const can = await told(`/v1/summaries/${job.id}`);
+  $("refused").textContent = can.refused || "";
+  $("write-form").hidden = Boolean(can.refused);
+  $("size").max = can.most;
+  $("mix-box").hidden = !can.labels.length;
+  $("mix").replaceChildren(...can.labels.map((each, i) => {
+    const box = document.createElement("div"), label = cell(box, `${each}, in %`, "label");
+    const share = document.createElement("input");
+    label.htmlFor = share.id = `mix-${i}`;
+    share.dataset.label = each;
+    Object.assign(share, { type: "number", min: 0, max: 100, step: "any", placeholder: "as measured" });
+    box.append(share);
+    return box;
+  }));
+  $("written").replaceChildren();
+  $("written-box").hidden = true;
+  $("write").hidden = false;
+}
+
+$("write-form").addEventListener("submit", acting(async (event) => {
+  event.preventDefault();
+  const button = event.submitter, id = watching;
+  const shares = [...$("mix").querySelectorAll("input")].filter((each) => each.value !== "");
+  const mix = Object.fromEntries(shares.map((each) => [each.dataset.label, each.valueAsNumber / 100]));
+  const body = JSON.stringify({ format: $("format").value, ...($("size").value && { size: $("size").valueAsNumber }),
+    ...(shares.length && { mix }) });
+  button.disabled = true;
+  say("Writing a corpus.");
+  try {
+    const headers = { "Content-Type": "application/json" };
+    const name = await fetched(`/v1/summaries/${id}/write`, "corpus.zip", { method: "POST", headers, body });
+    if (watching === id) {
+      cell($("written"), `${name}: no charge`, "li");
+      $("written-box").hidden = false;
+    }
+    say(`${name} was written and downloaded. No charge.`);
+  } finally {
+    button.disabled = false;
+  }
+}));

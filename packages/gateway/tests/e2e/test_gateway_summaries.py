@@ -1,0 +1,175 @@
+"""Summaries on the page of the gateway: a file is measured, and corpora are written from it without a charge."""
+
+import json
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from commands import dptext
+from gateway_pages import Page
+from gateways import add_summary, inbox
+from many_files import rows
+
+pytestmark = pytest.mark.slow
+PICTURES = Path(__file__).parents[4] / "build" / "page"
+CSV = '\ufeffbody,"odd ""name"", too",label,channel\r\n"a, b",1,travel,web\r\n'
+OPTIONS = "[...document.getElementById({!r}).options].map((each) => [each.value, each.selected])"
+
+
+def offered(page: Page, name: str) -> tuple[list[str], str]:
+    """The columns that a list offers, and the one that is chosen."""
+    found = page.shown.value(OPTIONS.format(name))
+    assert isinstance(found, list)
+    return [value for value, _ in found], next(value for value, chosen in found if chosen)
+
+
+def written(page: Page, n: int) -> str:
+    """Press the button; return the name of the n-th corpus."""
+    page.press("#write-form button")
+    page.shown.until(f"document.getElementById('written').children.length === {n}")
+    page.status("was written and downloaded. No charge.")
+    page.shown.until("!document.querySelector('#write-form button').disabled")
+    return str(page.shown.value("document.getElementById('written').lastChild.textContent")).partition(":")[0]
+
+
+def test_a_file_is_measured_and_corpora_are_written(page: Page, tmp_path: Path) -> None:
+    shown = page.shown
+    add_summary(tmp_path / "models")
+    page.sign_in(page.key)
+    page.status("Signed in. 3 models")
+    assert shown.value("document.getElementById('model').value") == "inbox"  # summaries come first
+    assert page.seen("makes")
+    assert page.text("measured-list").strip() == "channel: web|phone|shop"
+    page.until("cost", "A summary of a file costs epsilon 5 per document")
+    assert not page.seen("summaries")
+
+    # Columns come from the file, which is read here; else their names are typed.
+    page.pick(CSV, "mine.CSV")
+    columns = ["body", 'odd "name", too', "label", "channel"]
+    assert offered(page, "text-field") == (["", *columns], "")
+    assert offered(page, "label-field") == (["", *columns], "label")
+    page.pick("x" * 50, "mine.parquet")
+    assert page.text("columns-found") == "Its columns cannot be read here: type their names."
+    assert shown.value("document.getElementById('text-field').tagName") == "INPUT"
+    for odd in ("[1]\n", "{\n", '{"": 1}\n', '{"a\ufffd": 1}\n'):
+        page.pick(odd)
+        assert shown.value("document.getElementById('label-field').tagName") == "INPUT"
+    page.pick('{"text": "a", "label": "travel"}\n')
+    page.press("#file-form button")
+    page.status("The first record has no column channel. Nothing was sent.")
+    page.pick(inbox())
+    assert offered(page, "text-field") == (["", "text", "label", "channel"], "text")
+    assert offered(page, "label-field")[1] == "label"
+    assert page.text("columns-found") == "The file has the columns text, label, channel. It was not sent yet."
+    page.press("#file-form button")
+    page.status("The job is done")
+    assert page.text("job-title") == "Summary"
+    assert shown.value("document.activeElement.id") == "job-title"
+    page.until("summaries-list", "inbox")
+    assert shown.value("document.querySelector('#jobs-list tr').cells[1].textContent") == "summary"
+    bars = "[...document.querySelectorAll('#columns .bar')].map((each) => each.firstChild.textContent)"
+    assert shown.value(bars) == ["web", "phone", "shop", "other"]
+
+    # Again and again, without a charge.
+    page.type("size", "40")
+    names = [written(page, 1), written(page, 2)]
+    page.choose("format", "csv")
+    page.type("mix-1", "100")
+    names.append(written(page, 3))
+    assert len({*names}) == 3
+    corpora = []
+    for name in names:
+        page.downloaded(name)
+        with zipfile.ZipFile(tmp_path / "downloads" / name) as packed:
+            packed.extractall(tmp_path / "downloads")
+        (certificate,) = (tmp_path / "downloads").glob(f"{Path(name).stem}*.guarantee.json")
+        corpora.append(certificate.with_name(certificate.name.removesuffix(".guarantee.json")))
+        told = dptext("explain", corpora[-1], "--ledger", tmp_path / "books.db")
+        assert told.returncode == 0, told.stderr
+    assert corpora[0].read_bytes() != corpora[1].read_bytes()
+    assert corpora[2].suffix == ".csv"
+    assert all(",travel," in line for line in corpora[2].read_text("utf-8").splitlines()[1:])
+    page.type("mix-0", "70")
+    page.press("#write-form button")
+    page.status("Expected shares of labels from 0 to 1 that add up to at most 1.")
+    assert len(list(page.ledger.log("reviews"))) == 1
+    page.until("budget", "5 of 9 spent, 4 left, in 1 charge.")
+
+    # What else there is of it.
+    for button, name in (
+        ("job-result", "result-1.summary"),
+        ("job-certificate", "result-1.summary.guarantee.json"),
+        ("job-legal-page", "result-1.summary.legal.html"),
+        ("job-report", "result-1.summary.topics.html"),
+    ):
+        assert page.seen(button)
+        page.press(f"#{button}")
+        assert page.downloaded(name)
+    told = dptext("explain", tmp_path / "downloads" / "result-1.summary", "--ledger", tmp_path / "books.db")
+    assert told.returncode == 0, told.stderr
+    assert dptext("write", tmp_path / "downloads" / "result-1.summary", tmp_path / "own.jsonl", "--writer", "pool")
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    shown.screenshot(PICTURES / "summary.png")
+
+    # It is found again after another job, and on a narrow screen.
+    page.choose("model", "labels")
+    assert not page.seen("makes")
+    assert not page.seen("measured")
+    page.pick("".join(json.dumps(row) + "\n" for row in rows(5)))
+    page.press("#file-form button")
+    page.until("job-state", "The job (labels) is done")
+    assert page.text("job-title") == "Job"
+    assert not page.seen("write")
+    assert not page.seen("job-report")
+    shown.visit(page.url, width=400)
+    page.sign_in(page.key)
+    page.status("Signed in")
+    shown.until("document.querySelector('#summaries-list a') !== null")
+    page.press("#summaries-list a")
+    page.until("job-state", "The job (inbox) is done")
+    shown.until("document.getElementById('write').checkVisibility()")
+    shown.value("for (const each of document.querySelectorAll('details')) each.open = true")
+    assert shown.value("document.documentElement.scrollWidth") <= 400
+    unnamed = """[...document.querySelectorAll('input, select, textarea, button')].filter((each) => each.offsetParent
+        && !each.labels?.length && !each.textContent.trim() && !each.getAttribute('aria-label')).length"""
+    assert shown.value(unnamed) == 0
+    shown.screenshot(PICTURES / "summary-400.png")
+
+
+def test_a_summary_without_its_pool_says_who_can_write(page: Page, tmp_path: Path) -> None:
+    add_summary(tmp_path / "models", "without_pool = true\n")
+    page.sign_in(page.gate.keys.create("one", account="reviews", scopes=("synthesize",), models=("inbox",)))
+    page.status("Signed in. 1 model")
+    page.pick(inbox())
+    page.press("#file-form button")
+    page.status("The job is done")
+    assert "dptext write --public POOL" in page.text("refused")
+    assert not page.seen("write-form")
+
+
+def test_the_glossary_is_a_link_that_works(page: Page) -> None:
+    shown = page.shown
+    page.sign_in(page.key)
+    page.status("Signed in")
+    page.type("texts", "my secret trip")
+    page.press("#texts-form button")
+    page.status("Released 1 text")
+    links = shown.value("[...document.querySelectorAll('#legal a, footer a[target]')].map((each) => each.href)")
+    assert links == [f"{page.url}glossary.html"] * 2
+    shown.value("unsaved = false, 0")
+    shown.visit(links[0], width=400)
+    terms = shown.value("[...document.querySelectorAll('dt')].map((each) => each.id)")
+    assert {"epsilon", "delta", "unit", "relation", "summary", "charge", "certificate"} <= {*terms}
+    assert shown.value("document.documentElement.scrollWidth") <= 400
+    assert shown.value("getComputedStyle(document.querySelector('dt')).fontWeight") == "700"  # its style is let in
+
+
+def test_the_glossary_and_that_of_the_guide_say_the_same() -> None:
+    """Of each term of the guide, which the legal page names."""
+    root = Path(__file__).parents[4]
+    guide = (root / "docs" / "guides" / "for-the-lawyer.md").read_text("utf-8").partition("## Glossary")[2]
+    page = (root / "packages" / "gateway" / "dptext_gateway" / "page" / "glossary.html").read_text("utf-8")
+    for part in guide.split("### ")[1:]:
+        term, _, said = part.partition("\n")
+        assert f">{term}</dt> <dd>{' '.join(said.split())}" in " ".join(page.split())
