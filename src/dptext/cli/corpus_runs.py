@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dptext.batch.corpora import synthesize_dataset
-from dptext.batch.shards import shards_of
+from dptext.batch.shards import shards_of, types_of
 from dptext.cli import options
 from dptext.cli.chosen import is_a_record, reads_english, say_if_in_other_language
 from dptext.cli.corpus_options import CorpusReading, Ending
@@ -32,13 +32,14 @@ from dptext.runs.states import CorpusState, settings_digest
 from dptext.runs.streaming import guarantees
 from dptext.runs.summarizing import WRITING_NEEDS, without_drafts
 from dptext.runs.synthesized import REPORT_SUFFIXES, Synthesized, file_columns, paths_of
-from dptext.runs.synthesizing import finished, require_pool_leaves, run
+from dptext.runs.synthesizing import finished, require_pool_leaves, run, with_label_type
 from dptext.runs.unpublished import Unpublished
 from dptext.runs.writing import default_writer
 from dptext.sampling.randomness import Randomness, secure, seeded
 from dptext.synthesis.report import HARDLY_MORE_THAN_NOISE
 from dptext.synthesis.spec import CorpusSpec, Fitted, Progress, SynthesisSpec
 from dptext.synthesis.summary import Summary
+from dptext.text.column_types import corpus_label_type
 from dptext.text.inputs import telling
 from dptext.text.records import Fields, Record, records_digest
 from dptext.types import Json
@@ -67,26 +68,26 @@ def release(
     texts are in `carry`. `inputs` are further files.
     """
     _check_fields(wanted, reading.label_field, reading.author_field, carry)
-    payment, dataset = paying.payment(), is_dataset(source)
+    payment, dataset, layout = paying.payment(), is_dataset(source), reading.layout
     read = tuple(path for path in (Path(source), public, *inputs) if path is not None)
     paying.refuse_inputs(paths_of(target), read, payment)
     place = Unpublished(target, ending.force, read)
     place.check(resume=place.goes_on(paying.charge_key, resume=ending.resume))
+    if fitted is None:
+        wanted = _typed(wanted, source, reading, place.label_type(paying.charge_key, resume=ending.resume))
     drawn = place.drawn(wanted, payment, paying.charge_key, resume=ending.resume)
     if drawn is None:  # once the corpus is drawn, its inputs may be gone
         _check_inputs(source, public, reading)
-    layout = reading.layout
     fields = Fields(
         layout.text_field, label=reading.label_field, author=reading.author_field, subject=paying.subject_field,
         measured=wanted.measured_fields,
     )  # fmt: skip
     file_columns(target, None, settings(wanted), Fields(layout.text_field, label=reading.label_field, keep=carry))
     randomness = secure() if ending.seed is None else seeded(ending.seed)
-    promised = guarantees(wanted, randomness=randomness)[-1]
     due = None if payment is None else payment.due(wanted, randomness=randomness, fields=fields)
     if ending.dry_run:
         left = _still_due(due, place, paying, resume=ending.resume) if due and drawn is None else None
-        _say_what_would_be(wanted, promised, layout.record, payment, left)
+        _say_what_would_be(wanted, guarantees(wanted, randomness=randomness)[-1], layout.record, payment, left)
         return
     plan = Plan(fields, **layout.settings())
     private = Private(Path(source), fields, {"format": plan.input_format, **plan.reading})
@@ -119,6 +120,20 @@ def release(
         with finishing():
             certificate = place.publish(state, payment)
     _say_what_was_made(target, state, certificate, payment, fields, as_json=ending.as_json)
+
+
+def _typed(wanted: CorpusSpec, source: str, reading: CorpusReading, known: str | None) -> CorpusSpec:
+    """Return settings whose labels leave in the type of the private column, by its schema.
+
+    `known` is the type of a run to resume, whose private file may be gone.
+    """
+    if wanted.label_type or not wanted.labels or known is not None:
+        return replace(wanted, label_type=known or wanted.label_type)
+    plan = Plan(Fields(), **reading.layout.settings())
+    if not is_dataset(source):
+        return with_label_type(wanted, source, reading.label_field, plan.input_format)
+    found = types_of(shards_of(source, format=plan.input_format, options={}), plan)
+    return replace(wanted, label_type=corpus_label_type(found, reading.label_field, wanted.labels))
 
 
 def _with_columns(

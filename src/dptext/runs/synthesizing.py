@@ -9,12 +9,12 @@ from __future__ import annotations
 import hashlib
 import secrets
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from dptext.errors import BrokenFileError, ConfigError, DataError
 from dptext.privacy.guarantee import Unit
@@ -31,9 +31,9 @@ from dptext.sampling.randomness import Randomness, secure
 from dptext.synthesis.spec import CorpusSpec, Fitted, Progress, SynthesisSpec, Synthetic
 from dptext.synthesis.summary import Summary, WritesFromSummary, measured_first
 from dptext.synthesis.sums import Draws
-from dptext.text.column_types import corpus_label_type
+from dptext.text.column_types import corpus_label_type, of_data, of_parquet
 from dptext.text.columns import Columns
-from dptext.text.formats import Format
+from dptext.text.formats import Format, file_format
 from dptext.text.reading import as_records
 from dptext.text.records import TEXT_FIELD, Fields, Record, Release
 from dptext.text.tables import Texts
@@ -109,10 +109,19 @@ def synthesize(
     return found.joined(carried) if carry else found
 
 
-def with_label_type(spec: CorpusSpec, private: Texts, label: str | None) -> CorpusSpec:
-    """Return settings whose labels leave in the type of the private column, by its schema, unless they name one."""
-    found = "" if spec.label_type else corpus_label_type(private, label, spec.labels)
-    return replace(spec, label_type=found) if found else spec
+def with_label_type(spec: CorpusSpec, private: Texts, label: str | None, format: Format | None = None) -> CorpusSpec:
+    """Return settings whose labels leave in the type of the private column, by its schema, unless they name one.
+
+    Data frames, Datasets and Parquet files have a schema; `format` is that of a file, None by its extension.
+    """
+    if spec.label_type or not spec.labels or label is None:
+        return spec
+    found: Mapping[str, Any] | None = None
+    if not isinstance(private, str | PathLike):
+        found = of_data(private)
+    elif file_format(Path(private), format) is Format.PARQUET:
+        found = of_parquet(Path(private))
+    return replace(spec, label_type=corpus_label_type(found or {}, label, spec.labels))
 
 
 def require_pool_leaves(spec: CorpusSpec, carry: Sequence[str]) -> None:

@@ -108,13 +108,10 @@ class Unpublished:
 
         Such a run has its summary, or it is paid and whole. ConfigError: the run has other settings or another account.
         """
-        there = self.load()
-        if there is None or not self.goes_on(charge_key, resume=resume):
+        begun = self._drawn(charge_key, resume=resume)
+        if begun is None:
             return None
-        measured = None if there.files else self.summary()
-        if measured is None and not (there.files and (there.charge_key or self.has_summary)):
-            return None
-        found = self._certificate() if measured is None else measured[1]
+        there, found = begun
         account = None if found.charged is None else found.charged.account
         mine = json.dumps(settings(spec), sort_keys=True), None if payment is None else payment.account
         if (json.dumps(found.settings, sort_keys=True), account) != mine:
@@ -124,6 +121,21 @@ class Unpublished:
                 "goes on; --force charges again."
             )
         return there.settings
+
+    def label_type(self, charge_key: str | None, *, resume: bool) -> str | None:
+        """Return the label type of a run to resume that needs no input; None if there is no such run."""
+        begun = self._drawn(charge_key, resume=resume)
+        return None if begun is None else str(begun[1].settings.get("label_type", ""))
+
+    def _drawn(self, charge_key: str | None, *, resume: bool) -> tuple[CorpusState, Certificate] | None:
+        """Return state and certificate of a run to resume that has its summary, or is paid and whole; else None."""
+        there = self.load()
+        if there is None or not self.goes_on(charge_key, resume=resume):
+            return None
+        measured = None if there.files else self.summary()
+        if measured is None and not (there.files and (there.charge_key or self.has_summary)):
+            return None
+        return there, self._certificate() if measured is None else measured[1]
 
     def begun(self, settings: str, payment: Payment | None, *, resume: bool) -> CorpusState:
         """Return the state of the run to resume; else begin a new run, after a trial of publishing."""

@@ -143,13 +143,9 @@ def label_type(kind: Any, labels: Sequence[str]) -> Any:
 LABEL_TYPES: Final = ("int64", "double", "bool")
 
 
-def corpus_label_type(data: Any, column: str | None, labels: Sequence[str]) -> str:
-    """Return which of `LABEL_TYPES` these labels have, by the schema of a frame, Dataset or Parquet file; else ""."""
-    if column is None or not labels:
-        return ""
-    is_file = isinstance(data, str | PathLike) and Path(data).suffix == ".parquet"
-    found = (of_parquet(Path(data)) if is_file else of_data(data)) or {}
-    kind = str(label_type(found.get(column), labels) or "")
+def corpus_label_type(found: Mapping[str, Any], column: str | None, labels: Sequence[str]) -> str:
+    """Return in which of `LABEL_TYPES` labels of a column of these types leave; "" if they leave as texts."""
+    kind = str(label_type(found.get(column), labels) or "") if column is not None else ""
     wide = "int64" if _WHOLE.fullmatch(kind) else "double" if kind == "float" else kind
     return wide if wide in LABEL_TYPES and label_type(wide, labels) else ""
 

@@ -92,8 +92,9 @@ class Leaving:
     attribute_of_others: Estimate | None
 
     def to_dict(self) -> dict[str, Json]:
-        """Return the numbers as JSON-able data."""
-        return {**fields_as_json(self), "copies": asdict(self.copies), "replayed": [*map(asdict, self.replayed)]}
+        """Return the numbers as JSON-able data, and what they show."""
+        strings: dict[str, Json] = {"copies": asdict(self.copies), "replayed": [*map(asdict, self.replayed)]}
+        return {**fields_as_json(self), **strings, "shown": [*self.shown]}
 
     @property
     def shown(self) -> tuple[str, ...]:

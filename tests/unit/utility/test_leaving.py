@@ -66,6 +66,7 @@ def test_near_copies_are_told_though_no_text_is_the_same() -> None:
     told = found([*POOL[:60], *made])
     assert told.copies.of_private[0] == 0
     assert "nearness to the corpus" in told.shown
+    assert told.to_dict()["shown"] == [*told.shown]
 
 
 def test_a_public_text_that_is_private_too_is_no_copy_and_a_shared_one_no_control() -> None:
