@@ -18,6 +18,7 @@ import pytest
 import dptext as dp
 from commands import dptext, in_turn
 from dptext import sample_records
+from dptext.errors import ConfigError
 from dptext.runs.summarizing import read_summary
 
 N: Final = 400
@@ -262,6 +263,12 @@ def test_values_of_a_file_are_read_in_python_and_from_a_settings_file(folder: Pa
         columns={"country": f"@{folder / 'countries.txt'}"}, text_follows="none",
     )  # fmt: skip
     assert made.summary.spec.columns == read_summary(folder / "spec.summary").summary.spec.columns
+    like: dict[str, Any] = {"like": folder / "spec.summary", "text": "body"}
+    named = dp.summarize(folder / "private.csv", columns={"country": f"@{folder / 'countries.txt'}"}, **like)
+    assert named.summary.spec.columns == made.summary.spec.columns
+    (folder / "others.txt").write_text("Chile\nPeru\n")
+    with pytest.raises(ConfigError, match="Expected columns as in the summary of --like"):
+        dp.summarize(folder / "private.csv", columns={"country": f"@{folder / 'others.txt'}"}, **like)
     assert made.summary.spec.columns == ("country: Chile|Peru|Kenya",)
 
 
