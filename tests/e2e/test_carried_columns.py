@@ -179,22 +179,22 @@ def test_what_cannot_be_carried_is_refused_before_anything_is_charged(folder: Pa
 
 
 @pytest.mark.parametrize("command", ["summarize", "synthesize"])
-def test_labels_leave_in_the_type_of_a_parquet_file(folder: Path, command: str) -> None:
-    """One file, or a folder of them. A run that is resumed keeps the type, as its private file may be gone."""
+def test_labels_leave_in_the_type_of_public_ones(folder: Path, command: str) -> None:
+    """The private file says nothing: its types may follow the value of one record."""
     pq = pytest.importorskip("pyarrow.parquet")
     import pyarrow as pa  # an extra
 
     rows = sample_records(200, seed=1)
     stars = {label: i + 1 for i, label in enumerate(sorted({each.label or "" for each in rows}))}
     own = {"body": [each.text for each in rows], "stars": [stars[each.label or ""] for each in rows]}
-    (folder / "parts").mkdir(exist_ok=True)
-    for name in ("stars.parquet", "parts/a.parquet"):
-        pq.write_table(pa.table(own), folder / name)
-    given = ("--public", "pool.jsonl", "--label-field", "stars", "--labels", "1,2,3,4", *SMALL, "--force")
-    for source in ("stars.parquet", "parts"):
+    pq.write_table(pa.table(own), folder / "stars.parquet")
+    texts = [each.text for each in sample_records(150, seed=2)]
+    pq.write_table(pa.table({"body": texts, "stars": [i % 4 + 1 for i in range(150)]}), folder / "typed.parquet")
+    given = ("--label-field", "stars", "--labels", "1,2,3,4", *SMALL, "--force")
+    for pool, wanted in (("typed.parquet", int), ("pool.jsonl", str)):
         out = f"typed.{'summary' if command == 'summarize' else 'jsonl'}"
-        ran(folder, command, source, out, *given)
+        ran(folder, command, "stars.parquet", out, "--public", pool, *given)
         if command == "summarize":
-            ran(folder, "write", out, "typed.jsonl", "--label-field", "stars", "--force")
+            ran(folder, "write", out, "typed.jsonl", "--label-field", "stars", "--text-field", "body", "--force")
         found = [json.loads(line) for line in (folder / "typed.jsonl").read_text("utf-8").splitlines()]
-        assert {type(row["stars"]) for row in found} == {int}
+        assert {type(row["stars"]) for row in found} == {wanted}

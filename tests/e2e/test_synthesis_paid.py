@@ -160,20 +160,22 @@ def test_a_stop_between_settling_and_renaming_loses_nothing(number: str, folder:
 
 
 @pytest.mark.slow  # it runs in processes of its own; tests/e2e/test_carried_columns.py has the types
-def test_labels_of_a_run_that_goes_on_have_the_type_of_a_private_file_that_is_gone(folder: Path) -> None:
+def test_labels_of_a_run_that_goes_on_have_the_type_of_a_pool_that_is_gone(folder: Path) -> None:
     pq = pytest.importorskip("pyarrow.parquet")
     import pyarrow as pa  # an extra
 
-    rows = sample_records(200, seed=1)
-    stars = {label: i + 1 for i, label in enumerate(sorted({each.label or "" for each in rows}))}
-    own = {"text": [each.text for each in rows], "stars": [stars[each.label or ""] for each in rows]}
-    pq.write_table(pa.table(own), folder / "private.parquet")
-    given = ["synthesize", "private.parquet", "o.jsonl", "--public", "pool.jsonl", "--encoder", "glove", "--epsilon",
+    for name, seed in (("private", 1), ("pool", 2)):
+        rows = sample_records(200, seed=seed)
+        stars = {label: i + 1 for i, label in enumerate(sorted({each.label or "" for each in rows}))}
+        own = {"text": [each.text for each in rows], "stars": [stars[each.label or ""] for each in rows]}
+        pq.write_table(pa.table(own), folder / f"{name}.parquet")
+    given = ["synthesize", "private.parquet", "o.jsonl", "--public", "pool.parquet", "--encoder", "glove", "--epsilon",
              "2", "--labels", "1,2,3,4", "--label-field", "stars", *PAID[-4:]]  # fmt: skip
     code = [sys.executable, "-c", KILLED, *given, "SIGKILL"]
     done = subprocess.run(code, cwd=folder, capture_output=True, text=True, check=False)
     assert (done.returncode, charges(folder), (folder / "o.jsonl").exists()) == (-9, [True], False), done.stderr
-    (folder / "private.parquet").unlink()
+    for name in ("private", "pool"):
+        (folder / f"{name}.parquet").unlink()
     done = dptext(*given, "--resume", cwd=folder)
     assert done.returncode == 0, done.stderr
     found = [json.loads(line) for line in (folder / "o.jsonl").read_text("utf-8").splitlines()]

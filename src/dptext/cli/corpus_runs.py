@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dptext.batch.corpora import synthesize_dataset
-from dptext.batch.shards import shards_of, types_of
+from dptext.batch.shards import shards_of
 from dptext.cli import options
 from dptext.cli.chosen import is_a_record, reads_english, say_if_in_other_language
 from dptext.cli.corpus_options import CorpusReading, Ending
@@ -39,7 +39,6 @@ from dptext.sampling.randomness import Randomness, secure, seeded
 from dptext.synthesis.report import HARDLY_MORE_THAN_NOISE
 from dptext.synthesis.spec import CorpusSpec, Fitted, Progress, SynthesisSpec
 from dptext.synthesis.summary import Summary
-from dptext.text.column_types import corpus_label_type
 from dptext.text.inputs import telling
 from dptext.text.records import Fields, Record, records_digest
 from dptext.types import Json
@@ -74,7 +73,7 @@ def release(
     place = Unpublished(target, ending.force, read)
     place.check(resume=place.goes_on(paying.charge_key, resume=ending.resume))
     if fitted is None:
-        wanted = _typed(wanted, source, reading, place.label_type(paying.charge_key, resume=ending.resume))
+        wanted = _typed(wanted, public, reading, place.label_type(paying.charge_key, resume=ending.resume))
     drawn = place.drawn(wanted, payment, paying.charge_key, resume=ending.resume)
     if drawn is None:  # once the corpus is drawn, its inputs may be gone
         _check_inputs(source, public, reading)
@@ -122,18 +121,14 @@ def release(
     _say_what_was_made(target, state, certificate, payment, fields, as_json=ending.as_json)
 
 
-def _typed(wanted: CorpusSpec, source: str, reading: CorpusReading, known: str | None) -> CorpusSpec:
-    """Return settings whose labels leave in the type of the private column, by its schema.
+def _typed(wanted: CorpusSpec, public: Path | None, reading: CorpusReading, known: str | None) -> CorpusSpec:
+    """Return settings whose labels leave in the type of the pool's labels.
 
-    `known` is the type of a run to resume, whose private file may be gone.
+    `known` is the type of a run to resume, whose pool may be gone.
     """
-    if wanted.label_type or not wanted.labels or known is not None:
-        return replace(wanted, label_type=known or wanted.label_type)
-    plan = Plan(Fields(), **reading.layout.settings())
-    if not is_dataset(source):
-        return with_label_type(wanted, source, reading.label_field, plan.input_format)
-    found = types_of(shards_of(source, format=plan.input_format, options={}), plan)
-    return replace(wanted, label_type=corpus_label_type(found, reading.label_field, wanted.labels))
+    if known is not None:
+        return replace(wanted, label_type=known)
+    return with_label_type(wanted, public, reading.layout.public_label_field or reading.label_field)
 
 
 def _with_columns(

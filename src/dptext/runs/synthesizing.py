@@ -33,7 +33,7 @@ from dptext.synthesis.summary import Summary, WritesFromSummary, measured_first
 from dptext.synthesis.sums import Draws
 from dptext.text.column_types import corpus_label_type, of_data, of_parquet
 from dptext.text.columns import Columns
-from dptext.text.formats import Format, file_format
+from dptext.text.formats import Format
 from dptext.text.reading import as_records
 from dptext.text.records import TEXT_FIELD, Fields, Record, Release
 from dptext.text.tables import Texts
@@ -98,7 +98,7 @@ def synthesize(
     An error or an interruption in writing, after the noise was drawn, has `unwritten`: `error.unwritten.write()` writes
     from the noisy numbers that were kept, and neither reads a private text, nor draws noise, nor charges anything.
     """
-    spec = with_label_type(synthesis_from_settings({"kind": kind, **set_}), private, label)
+    spec = with_label_type(synthesis_from_settings({"kind": kind, **set_}), public, label)
     fields = Fields(text=text, label=label, author=author, measured=spec.measured_fields)
     corpus = Private(private, fields, {"record": record})
     require_pool_leaves(spec, carry)
@@ -109,18 +109,19 @@ def synthesize(
     return found.joined(carried) if carry else found
 
 
-def with_label_type(spec: CorpusSpec, private: Texts, label: str | None, format: Format | None = None) -> CorpusSpec:
-    """Return settings whose labels leave in the type of the private column, by its schema, unless they name one.
+def with_label_type(spec: CorpusSpec, public: Texts | None, label: str | None) -> CorpusSpec:
+    """Return settings whose labels leave in the type of the public column of this name, unless they name a type.
 
-    Data frames, Datasets and Parquet files have a schema; `format` is that of a file, None by its extension.
+    Public data frames, Datasets and Parquet files have types. That of a private column may follow one of its values, so
+    it says nothing here.
     """
-    if spec.label_type or not spec.labels or label is None:
+    if spec.label_type or not spec.labels or public is None:
         return spec
     found: Mapping[str, Any] | None = None
-    if not isinstance(private, str | PathLike):
-        found = of_data(private)
-    elif file_format(Path(private), format) is Format.PARQUET:
-        found = of_parquet(Path(private))
+    if not isinstance(public, str | PathLike):
+        found = of_data(public)
+    elif Path(public).name.endswith(".parquet"):
+        found = of_parquet(Path(public))
     return replace(spec, label_type=corpus_label_type(found or {}, label, spec.labels))
 
 

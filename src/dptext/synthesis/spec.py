@@ -102,8 +102,8 @@ class CorpusSpec:
         words: dimensions of a latent semantic analysis of the pool's words, beside those of the encoder; 0 for none. At
             most 512.
         topics: clusters of the pool whose noisy shares are reported; 0 for none.
-        label_type: type in which the labels leave: "int64", "double" or "bool"; empty for texts. In Python it is that
-            of the private label column, if its data frame, Dataset or Parquet file has types.
+        label_type: type in which the labels leave: "int64", "double" or "bool"; empty for texts. If the pool has a
+            column of labels and types, as data frames and Parquet files do, its type is taken.
     """
 
     assumptions: ClassVar[tuple[str, ...]] = (PUBLIC_POOL,)

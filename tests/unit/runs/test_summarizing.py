@@ -6,6 +6,7 @@ import hashlib
 import json
 import warnings
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -397,45 +398,57 @@ def test_a_table_among_the_private_files_declares_no_columns(private: str, tmp_p
         require_other(named, tmp_path / "public.csv")
 
 
-def test_labels_leave_in_the_type_of_the_private_column(tmp_path: Path) -> None:
-    """The schema of a frame or a Parquet file says it. Without a schema they are texts, or what the settings say."""
+def test_labels_leave_in_the_type_of_public_ones(tmp_path: Path) -> None:
+    """A public frame or Parquet file has types. Else labels are texts, or what the settings say."""
     pd = pytest.importorskip("pandas")
     pq = pytest.importorskip("pyarrow.parquet")
-    rows, pool = dp.sample_records(120, seed=1), [each.text for each in dp.sample_records(60, seed=2)]
+    rows, pool = dp.sample_records(120, seed=1), dp.sample_records(60, seed=2)
     stars = {name: i + 1 for i, name in enumerate(sorted({each.label or "" for each in rows}))}
-    frame = pd.DataFrame({"text": [each.text for each in rows], "stars": [stars[each.label or ""] for each in rows]})
-    frame.to_parquet(tmp_path / "private.parquet")
-    own: dict[str, Any] = {
-        "label": "stars",
-        "labels": ["1", "2", "3", "4"],
-        "encoder": "glove",
-        "about": 120,
-        "seed": 1,
-    }
-    for private in (frame, tmp_path / "private.parquet"):
-        summary = dp.summarize(private, pool, **own)
+
+    def frame(records: Sequence[dp.Record]) -> Any:
+        own = [stars[each.label or ""] for each in records]
+        return pd.DataFrame({"text": [each.text for each in records], "stars": own})
+
+    private, public = frame(rows), frame(pool)
+    public.to_parquet(tmp_path / "public.parquet")
+    own: dict[str, Any] = {"label": "stars", "labels": ["1", "2", "3", "4"], "encoder": "glove", "about": 120}
+    for texts in (public, tmp_path / "public.parquet"):
+        summary = dp.summarize(private, texts, **own)
         assert summary.certificate.settings["label_type"] == "int64"
         made = dp.write(summary, size=30, label="stars", seed=1)
         assert {type(each) for each in made.to_dict()["stars"]} == {int}
         assert made.to_pandas()["stars"].dtype == "int64"
-        first = json.loads(made.json_lines().splitlines()[0])
-        assert isinstance(first["stars"], int)
+        assert isinstance(json.loads(made.json_lines().splitlines()[0])["stars"], int)
         assert hashlib.sha256(made.json_lines()).hexdigest() == made.certificate.sha256
         made.write(tmp_path / "out.parquet", force=True)
         assert str(pq.read_schema(tmp_path / "out.parquet").field("stars").type) == "int64"
-    again = dp.summarize(frame, like=summary, label="stars", epsilon=2.0)
-    assert again.certificate.settings["label_type"] == "int64"
+    again = dp.summarize(private, like=summary, label="stars", epsilon=2.0)
     summary.write(tmp_path / "a.summary")
     again.write(tmp_path / "b.summary")
     assert summarizing.add(tmp_path / "a.summary", tmp_path / "b.summary").certificate.settings["label_type"] == "int64"
-    one = dp.synthesize(frame, pool, **own)
+    one = dp.synthesize(private, public, **own)
     assert {type(each) for each in one.to_dict()["stars"]} == {int}
     assert hashlib.sha256(one.json_lines()).hexdigest() == one.certificate.sha256
-    texts = frame.assign(stars=frame["stars"].astype(str))
-    bare = dp.summarize(texts, pool, **own)
-    assert "label_type" not in bare.certificate.settings
-    assert {type(each) for each in dp.write(bare, size=30, label="stars").to_dict()["stars"]} == {str}
+    for texts in ([each.text for each in pool], public.assign(stars=public["stars"].astype(str))):
+        bare = dp.summarize(private, texts, **own)
+        assert "label_type" not in bare.certificate.settings
+        assert {type(each) for each in dp.write(bare, size=30, label="stars").to_dict()["stars"]} == {str}
+    named = dp.summarize(private, [each.text for each in pool], **own, label_type="int64")
+    assert {type(each) for each in dp.write(named, size=30, label="stars").to_dict()["stars"]} == {int}
     with pytest.raises(ConfigError, match="Expected labels of the type label_type='int64', found 1, 2, 3"):
-        dp.summarize(frame, pool, **{**own, "labels": ["1", "2", "3", "four"], "label_type": "int64"})
+        dp.summarize(private, public, **{**own, "labels": ["1", "2", "3", "four"], "label_type": "int64"})
     with pytest.raises(ConfigError, match="label_type"):
-        dp.summarize(frame, pool, **own, label_type="int8")
+        dp.summarize(private, public, **own, label_type="int8")
+
+
+def test_no_private_value_changes_the_type_of_labels() -> None:
+    """One odd label makes a column of texts of a private frame. The neighbour without it has integers."""
+    pd = pytest.importorskip("pandas")
+    rows = [each.text for each in dp.sample_records(60, seed=1)]
+    pool = pd.DataFrame({"text": [each.text for each in dp.sample_records(60, seed=2)], "stars": [1, 2, 3] * 20})
+    own: dict[str, Any] = {"label": "stars", "labels": ["1", "2", "3"], "encoder": "glove", "about": 60}
+    found = [
+        dp.summarize(pd.DataFrame({"text": rows, "stars": values}), pool, **own).certificate.settings
+        for values in ([1, 2, 3] * 20, [1, 2, 3] * 19 + [1, 2, "odd"])
+    ]
+    assert found[0] == found[1]
