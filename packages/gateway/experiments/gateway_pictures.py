@@ -95,7 +95,7 @@ class Camera:
             "$('model').dispatchEvent(new Event('change'));"
             f"const all = new DataTransfer(); all.items.add(new File([{json.dumps(rows)}], '{model}.jsonl'));"
             "$('file').files = all.files; $('file').dispatchEvent(new Event('change'));",
-            "$('columns-found').textContent && $('label-field').value === 'label' && price",
+            "$('columns-found').textContent && $('text-field').value === 'text' && price",
         )
 
     def send(self, model: str, n: int, until: str) -> None:

@@ -123,7 +123,7 @@ async function signIn() {
     return new Option(`${each.name} (${what})`, each.name);
   }));
   say(`Signed in. ${models.length} model${models.length === 1 ? "" : "s"} can be used.`);
-  await showModel();
+  await changeModel();
   (models.length ? $("model") : $("sign-out")).focus();
   followAddress();
   await showBudget();
@@ -154,7 +154,7 @@ $("sign-in").addEventListener("submit", acting((event) => {
 signIn().catch(() => {}); // a proxy with single sign-on may give the key
 
 $("sign-out").addEventListener("click", () => { location.hash = ""; location.reload(); });
-$("model").addEventListener("change", acting(showModel));
+$("model").addEventListener("change", acting(changeModel));
 $("most").addEventListener("change", acting(showModel));
 $("account").addEventListener("change", acting(showBudget));
 

@@ -51,7 +51,8 @@ async function columnsOf(file) {
   return fine && !names.join().includes("\ufffd") ? names : null; // else it is not in UTF-8
 }
 
-// Put a list of these columns, or without any a field to type in, in the place of one that is there.
+// Put a list of these columns, or without any a field to type in, in the place of one that is there. A column is chosen
+// beforehand only where the model needs one: a label that it does not read would leave as it is.
 function offer(id, columns, usual) {
   const before = $(id), made = document.createElement(columns ? "select" : "input");
   made.id = id;
@@ -59,7 +60,7 @@ function offer(id, columns, usual) {
   if (columns) {
     const none = new Option(before.required ? "choose one" : "none", "");
     made.append(none, ...columns.map((each) => new Option(each, each)));
-    made.value = [before.value, usual].find((each) => columns.includes(each)) || "";
+    made.value = [before.value, before.required && usual].find((each) => columns.includes(each)) || "";
   } else {
     made.value = before.value || (before.required ? usual : "");
     made.placeholder = "none";
@@ -75,6 +76,14 @@ async function offerColumns() {
   }
   $("columns-found").textContent = columns ? `The file has the columns ${columns.join(", ")}. It was not sent yet.` : "";
   if (file && !columns) $("columns-found").textContent = "Its columns cannot be read here: type their names.";
+}
+
+// Another model may need a label where this one needs none, or the other way round.
+async function changeModel() {
+  const listed = $("label-field").tagName === "SELECT";
+  if (listed) $("label-field").value = "";
+  await showModel();
+  if (listed) await offerColumns();
 }
 
 $("file-form").addEventListener("submit", acting(async (event) => {

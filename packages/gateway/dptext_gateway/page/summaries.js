@@ -68,7 +68,11 @@ async function showWriting(job) {
 $("write-form").addEventListener("submit", acting(async (event) => {
   event.preventDefault();
   const button = event.submitter, id = watching;
-  const shares = [...$("mix").querySelectorAll("input")].filter((each) => each.value !== "");
+  const labels = [...$("mix").querySelectorAll("input")], shares = labels.filter((each) => each.value !== "");
+  const sum = shares.reduce((all, each) => all + each.valueAsNumber, 0), rest = shares.length < labels.length;
+  if (shares.length && (sum > 100.001 || (sum < 99.999 && !rest))) {
+    throw new Error("Expected shares that add up to 100 %, or to less if a label has no number.");
+  }
   const mix = Object.fromEntries(shares.map((each) => [each.dataset.label, each.valueAsNumber / 100]));
   const body = JSON.stringify({ format: $("format").value, ...($("size").value && { size: $("size").valueAsNumber }),
     ...(shares.length && { mix }) });

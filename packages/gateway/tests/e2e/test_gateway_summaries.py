@@ -1,6 +1,7 @@
 """Summaries on the page of the gateway: a file is measured, and corpora are written from it without a charge."""
 
 import json
+import shutil
 import zipfile
 from pathlib import Path
 
@@ -90,9 +91,12 @@ def test_a_file_is_measured_and_corpora_are_written(page: Page, tmp_path: Path) 
     assert corpora[0].read_bytes() != corpora[1].read_bytes()
     assert corpora[2].suffix == ".csv"
     assert all(",travel," in line for line in corpora[2].read_text("utf-8").splitlines()[1:])
-    page.type("mix-0", "70")
-    page.press("#write-form button")
-    page.status("Expected shares of labels from 0 to 1 that add up to at most 1.")
+    for shares in (("70", "70", "", ""), ("20", "20", "20", "30")):
+        for i, share in enumerate(shares):
+            page.type(f"mix-{i}", share)
+        shown.value("document.getElementById('status').textContent = '', 0")
+        page.press("#write-form button")
+        page.status("Expected shares that add up to 100 %, or to less if a label has no number.")
     assert len(list(page.ledger.log("reviews"))) == 1
     page.until("budget", "5 of 9 spent, 4 left, in 1 charge.")
 
@@ -135,6 +139,25 @@ def test_a_file_is_measured_and_corpora_are_written(page: Page, tmp_path: Path) 
         && !each.labels?.length && !each.textContent.trim() && !each.getAttribute('aria-label')).length"""
     assert shown.value(unnamed) == 0
     shown.screenshot(PICTURES / "summary-400.png")
+
+
+def test_a_label_is_chosen_beforehand_only_where_the_model_reads_it(page: Page, tmp_path: Path) -> None:
+    """A label that a model does not read would leave with the texts, as it is."""
+    add_summary(tmp_path / "models")
+    plain = tmp_path / "models" / "plain"
+    shutil.copytree(tmp_path / "models" / "topics", plain)
+    settings = (plain / "synthesis.toml").read_text("utf-8").splitlines()
+    (plain / "synthesis.toml").write_text("\n".join(line for line in settings if not line.startswith("labels")))
+    page.sign_in(page.key)
+    page.status("Signed in. 4 models")
+    page.pick(inbox(5))
+    for model, label in (("inbox", "label"), ("plain", ""), ("inbox", "label"), ("plain", "")):
+        page.choose("model", model)
+        page.shown.until(f"document.getElementById('label-field').value === '{label}' && chosen().name === '{model}'")
+        page.until("cost", "epsilon")
+        page.pick(inbox(5))
+        assert offered(page, "text-field")[1] == "text"
+        assert offered(page, "label-field") == (["", "text", "label", "channel"], label)
 
 
 def test_a_summary_without_its_pool_says_who_can_write(page: Page, tmp_path: Path) -> None:

@@ -395,7 +395,7 @@ FAULTS = {
         "test_no_trace_of_bytes_that_are_no_chunks_or_of_a_stop",
     ),
     "a file is taken that cannot be read": (
-        "job_routes:_require_parquet",
+        "job_routes:require_parquet",
         "nothing",
         "test_a_gateway_that_cannot_read_parquet_takes_none",
     ),
