@@ -1,12 +1,12 @@
 """The report on what leaves, beside mostlyai-qa on the same files: a CSV.
 
-    python packages/lab/experiments/leaving.py OUT.csv --peer PYTHON [--corpora snips imdb peer_reviews] [--seeds 0]
+    python packages/lab/experiments/leaving.py OUT.csv --peer PYTHON [--corpora snips imdb] [--texts 2000] [--seeds 0]
 
 `PYTHON` is an interpreter whose environment has mostlyai-qa. A corpus is cut into private texts, other real texts, a
-pool and more real texts, 2,000 each. Rows:
+pool and more real texts, at most `--texts` each. Rows:
 
 - *summary, pool*: `dptext summarize` at epsilon 1 and `dptext write --writer pool`.
-- *one in twenty copied*: the same with 100 private texts in place of as many of its own: what both should find.
+- *one in twenty copied*: the same with private texts in place of one in twenty of its own: what both should find.
 - *original*: the private texts leave. *others*: the other real texts leave, with which private ones are compared.
 - *real*: real texts that are in none of the others: as good as a corpus can be, and nothing of the private texts.
 
@@ -33,8 +33,7 @@ from common import append_rows, corpus_rows
 from summary import dptext, put
 
 Row = dict[str, Any]
-EACH: Final = 2_000
-COPIED: Final = 100
+COPIED: Final = 20  # one in so many
 #: Runs in the environment of mostlyai-qa. Its progress goes to stdout, too.
 PEER: Final = """
 import json, sys, time
@@ -47,12 +46,12 @@ print("\\n" + json.dumps({"seconds": time.time() - began, **json.loads(found.mod
 """
 
 
-def parts(corpus: str, seed: int) -> list[list[Row]]:
+def parts(corpus: str, most: int, seed: int) -> list[list[Row]]:
     """Return private, other, pool and more real texts with labels, of a shuffled corpus, its distinct texts alone."""
     distinct = {row["text"]: {"text": row["text"], "label": row["label"]} for row in corpus_rows(corpus)}
     rows = [*distinct.values()]
     rows = [rows[i] for i in np.random.default_rng(seed).permutation(len(rows)).tolist()]
-    n = min(EACH, len(rows) // 4)
+    n = min(most, len(rows) // 4)
     return [rows[i * n : i * n + n] for i in range(4)]
 
 
@@ -69,7 +68,8 @@ def corpora(
     rows = [json.loads(line) for line in made.read_text("utf-8").splitlines()]
     own = [{"text": row["text"], "label": row["label"]} for row in rows]
     yield "summary, pool", put(folder / "pool-written.jsonl", own)
-    yield "one in twenty copied", put(folder / "copied.jsonl", [*own[COPIED:], *private[:COPIED]])
+    n = len(own) // COPIED
+    yield "one in twenty copied", put(folder / "copied.jsonl", [*own[n:], *private[:n]])
     yield "original", put(folder / "original.jsonl", private)
     yield "others", put(folder / "others-leave.jsonl", others)
     yield "real", put(folder / "real.jsonl", more)
@@ -110,14 +110,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=Path)
     parser.add_argument("--peer", required=True)
-    parser.add_argument("--corpora", nargs="+", default=["snips", "imdb", "peer_reviews"])
+    parser.add_argument("--corpora", nargs="+", default=["snips", "imdb"])
+    parser.add_argument("--texts", type=int, default=2_000)
     parser.add_argument("--seeds", nargs="+", type=int, default=[0])
     given = parser.parse_args()
     for corpus in given.corpora:
         for seed in given.seeds:
             with TemporaryDirectory() as made:
                 folder = Path(made)
-                found = parts(corpus, seed)
+                found = parts(corpus, given.texts, seed)
                 for name, rows in zip(("private", "others", "pool"), found[:3], strict=True):
                     put(folder / f"{name}.jsonl", rows)
                 for name, file in corpora(folder, seed, *found):
