@@ -18,6 +18,7 @@ from commands import dptext
 from dptext.errors import ConfigError, LedgerError
 from dptext.runs.certificate import certificate_path
 from dptext_gateway import summary_routes
+from dptext_gateway.metrics import Turns
 from dptext_gateway.settings import MOST_RECORDS
 from dptext_gateway.store import JOBS, Store
 from gateways import Served, add_summary, inbox, logged, served
@@ -296,7 +297,7 @@ def test_a_write_waits_for_its_turn_and_for_room(tmp_path: Path, monkeypatch: py
     with served(tmp_path, seconds=1.0, requests_a_minute=40) as gateway:
         job = measure(gateway)
         with monkeypatch.context() as patch:
-            patch.setattr(gateway.gate.turns, "_free", 0)
+            patch.setattr(gateway.gate, "turns", Turns(0))
             answer = wish(gateway, job, size=5)
             assert (kind(answer), answer.headers["Retry-After"]) == ("waiting", "5")
         with monkeypatch.context() as patch:
