@@ -191,7 +191,10 @@ def test_labels_leave_in_the_type_of_public_ones(folder: Path, command: str) -> 
     texts = [each.text for each in sample_records(150, seed=2)]
     pq.write_table(pa.table({"body": texts, "stars": [i % 4 + 1 for i in range(150)]}), folder / "typed.parquet")
     given = ("--label-field", "stars", "--labels", "1,2,3,4", *SMALL, "--force")
-    for pool, wanted in (("typed.parquet", int), ("pool.jsonl", str)):
+    rows_of = [{"body": text, "stars": i % 4 + 1} for i, text in enumerate(texts)]
+    lines(folder / "typed-pool.jsonl", rows_of)
+    lines(folder / "texts.jsonl", [{**row, "stars": str(row["stars"])} for row in rows_of])
+    for pool, wanted in (("typed.parquet", int), ("typed-pool.jsonl", int), ("texts.jsonl", str)):
         out = f"typed.{'summary' if command == 'summarize' else 'jsonl'}"
         ran(folder, command, "stars.parquet", out, "--public", pool, *given)
         if command == "summarize":

@@ -165,6 +165,8 @@ def test_a_dry_run_says_what_it_would_cost_and_reads_nothing(folder: Path) -> No
     assert "Measured, each number of documents with this standard deviation of its noise: counts ±" in said
     assert said.startswith("A run would release one summary. Nothing was read, drawn, charged or written.")
     assert "\nA record is a row.\n" in said
+    told = json.loads(ran(folder, "summarize", "private.jsonl", "dry.summary", *POOL, *LABELLED, "--dry-run", "--json"))
+    assert (told["record"], told["charge"], told["sentences"][2]) == ("a row", None, "A record is a row.")
     assert "\nGloVe knows English alone. `dptext check` says" in said
     assert "epsilon 2" in said
     assert sorted(folder.iterdir()) == before

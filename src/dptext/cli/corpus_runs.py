@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dptext.batch.corpora import synthesize_dataset
-from dptext.batch.shards import shards_of
+from dptext.batch.shards import as_read, shards_of
 from dptext.cli import options
 from dptext.cli.chosen import is_a_record, reads_english, say_if_in_other_language
 from dptext.cli.corpus_options import CorpusReading, Ending
@@ -40,6 +40,7 @@ from dptext.synthesis.report import HARDLY_MORE_THAN_NOISE
 from dptext.synthesis.spec import CorpusSpec, Fitted, Progress, SynthesisSpec
 from dptext.synthesis.summary import Summary
 from dptext.text.inputs import telling
+from dptext.text.plain_text import a_record
 from dptext.text.records import Fields, Record, records_digest
 from dptext.types import Json
 
@@ -86,7 +87,7 @@ def release(
     due = None if payment is None else payment.due(wanted, randomness=randomness, fields=fields)
     if ending.dry_run:
         left = _still_due(due, place, paying, resume=ending.resume) if due and drawn is None else None
-        _say_what_would_be(wanted, guarantees(wanted, randomness=randomness)[-1], layout.record, payment, left)
+        _say_what_would_be(wanted, guarantees(wanted, randomness=randomness), source, layout, payment, left, ending)
         return
     plan = Plan(fields, **layout.settings())
     private = Private(Path(source), fields, {"format": plan.input_format, **plan.reading})
@@ -128,7 +129,9 @@ def _typed(wanted: CorpusSpec, public: Path | None, reading: CorpusReading, know
     """
     if known is not None:
         return replace(wanted, label_type=known)
-    return with_label_type(wanted, public, reading.layout.public_label_field or reading.label_field)
+    layout = reading.layout
+    own = layout.public_label_field or reading.label_field
+    return with_label_type(wanted, public, own, layout.public_text_field or layout.text_field)
 
 
 def _with_columns(
@@ -215,15 +218,33 @@ def _still_due(due: Due, place: Unpublished, paying: Paying, *, resume: bool) ->
 
 
 def _say_what_would_be(
-    wanted: CorpusSpec, promised: Guarantee, record: str | None, payment: Payment | None, due: Due | None
+    wanted: CorpusSpec,
+    promised: Sequence[Guarantee],
+    source: str,
+    layout: options.Layout,
+    payment: Payment | None,
+    due: Due | None,
+    ending: Ending,
 ) -> None:
+    record = layout.record
+    if is_dataset(source):
+        plan = Plan(Fields(), **layout.settings())
+        record = as_read(source, shards_of(source, format=plan.input_format, options={}), plan).record
     what = "one corpus" if wanted.writes else "one report" if wanted.command == "synthesize" else f"one {wanted.kind}"
-    print(f"A run would release {what}. Nothing was read, drawn, charged or written.\n{promised.sentence()}")
-    print("\n".join([is_a_record(record), *reads_english(wanted), *([wanted.plan] if wanted.plan else [])]))
-    if due is not None:
-        print(f"{cost(due)} {due.payment.left()}")
-    elif payment is not None:
-        print(PAID)
+    said = [f"A run would release {what}. Nothing was read, drawn, charged or written.", promised[-1].sentence()]
+    said += [is_a_record(record), *reads_english(wanted), *([wanted.plan] if wanted.plan else [])]
+    if payment is not None:
+        said.append(PAID if due is None else f"{cost(due)} {due.payment.left()}")
+    if not ending.as_json:
+        print("\n".join(said))
+        return
+    charge = due and {"account": due.account.name, "epsilon": due.epsilon()}
+    guarantees = [each.to_dict() for each in promised]
+    print(
+        json.dumps(
+            {"record": a_record(record), "guarantees": guarantees, "charge": charge, "sentences": said}, indent=2
+        )
+    )
 
 
 def _public_label(layout: options.Layout, public: Path | None, label_field: str | None) -> str | None:

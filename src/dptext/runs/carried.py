@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, Self
+from typing import Self
 
 from dptext.errors import ConfigError
+from dptext.text.column_types import of_values
 from dptext.text.formats import Scalar
 from dptext.text.records import Record, Release
-
-_TYPES: Final = {int: "int64", float: "double", bool: "bool"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +35,8 @@ class Carried:
     @property
     def types(self) -> tuple[tuple[str, str], ...]:
         """The types of columns that hold numbers or booleans alone. Their values are public, so they may say it."""
-        found = ((name, {type(each[name]) for each in self.by_text.values()} - {type(None)}) for name in self.names)
-        return tuple((name, _TYPES[kinds.pop()]) for name, kinds in found if len(kinds) == 1 and kinds <= {*_TYPES})
+        found = ((name, of_values(each[name] for each in self.by_text.values())) for name in self.names)
+        return tuple((name, kind) for name, kind in found if kind is not None)
 
     def joined(self, releases: Iterable[Release[str]]) -> tuple[Release[str], ...]:
         """Return the releases with these columns behind those that they have.

@@ -180,7 +180,7 @@ def _values(found: Verified, holding: Sequence[Guarantee]) -> dict[str, object]:
     return {
         "certificate": found.certificate,
         "records": plural(found.certificate.records, "record") if found.certificate.records else "no texts",
-        "portion": a_record(found.certificate.record),
+        "portion": ("of plain text " if found.certificate.record else "") + a_record(found.certificate.record),
         "reason": _void(stated[-1]),
         "void": "; ".join(f"each {_NOUN[each.unit]}, as {_void(each)}" for each in stated if _void(each)),
         "noun": _NOUN[main.unit],

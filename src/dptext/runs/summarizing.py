@@ -211,7 +211,7 @@ def summarize(
     fitted = None if other is None else fitted_like(other, settings)
     wanted = synthesis_from_settings({**settings, "kind": "summary"}) if fitted is None else fitted.spec
     if fitted is None:
-        wanted = with_label_type(wanted, public, label)
+        wanted = with_label_type(wanted, public, label, public_text or text)
     fields = Fields(text=text, label=label, author=author, measured=wanted.measured_fields)
     corpus = Private(private, fields, {"record": record})
     if fitted is not None:

@@ -6,6 +6,7 @@ until it is published.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import secrets
 import warnings
@@ -16,7 +17,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from dptext.errors import BrokenFileError, ConfigError, DataError
+from dptext.errors import BrokenFileError, ConfigError, DataError, DPTextError
 from dptext.privacy.guarantee import Unit
 from dptext.runs.apart import refuse_same
 from dptext.runs.carried import Carried
@@ -31,9 +32,9 @@ from dptext.sampling.randomness import Randomness, secure
 from dptext.synthesis.spec import CorpusSpec, Fitted, Progress, SynthesisSpec, Synthetic
 from dptext.synthesis.summary import Summary, WritesFromSummary, measured_first
 from dptext.synthesis.sums import Draws
-from dptext.text.column_types import corpus_label_type, of_data, of_parquet
+from dptext.text.column_types import corpus_label_type, of_data, of_parquet, of_values
 from dptext.text.columns import Columns
-from dptext.text.formats import Format
+from dptext.text.formats import Format, file_format
 from dptext.text.reading import as_records
 from dptext.text.records import TEXT_FIELD, Fields, Record, Release
 from dptext.text.tables import Texts
@@ -98,7 +99,7 @@ def synthesize(
     An error or an interruption in writing, after the noise was drawn, has `unwritten`: `error.unwritten.write()` writes
     from the noisy numbers that were kept, and neither reads a private text, nor draws noise, nor charges anything.
     """
-    spec = with_label_type(synthesis_from_settings({"kind": kind, **set_}), public, label)
+    spec = with_label_type(synthesis_from_settings({"kind": kind, **set_}), public, label, public_text or text)
     fields = Fields(text=text, label=label, author=author, measured=spec.measured_fields)
     corpus = Private(private, fields, {"record": record})
     require_pool_leaves(spec, carry)
@@ -109,19 +110,22 @@ def synthesize(
     return found.joined(carried) if carry else found
 
 
-def with_label_type(spec: CorpusSpec, public: Texts | None, label: str | None) -> CorpusSpec:
+def with_label_type(spec: CorpusSpec, public: Texts | None, label: str | None, text: str) -> CorpusSpec:
     """Return settings whose labels leave in the type of the public column of this name, unless they name a type.
 
-    Public data frames, Datasets and Parquet files have types. That of a private column may follow one of its values, so
-    it says nothing here.
+    Public data frames, Datasets and Parquet files have types, and values of JSON, workbooks and rows say theirs. The
+    type of a private column may follow one of its values, so it says nothing here.
     """
-    if spec.label_type or not spec.labels or public is None:
+    if spec.label_type or not spec.labels or label is None or public is None or isinstance(public, Iterator):
         return spec
     found: Mapping[str, Any] | None = None
-    if not isinstance(public, str | PathLike):
-        found = of_data(public)
-    elif Path(public).name.endswith(".parquet"):
-        found = of_parquet(Path(public))
+    with contextlib.suppress(DPTextError):  # there are no labels; what else is wrong is said by what reads the pool
+        is_file = isinstance(public, str | PathLike)
+        kind = file_format(Path(public), None) if isinstance(public, str | PathLike) else None
+        found = of_parquet(Path(public)) if kind is Format.PARQUET else {} if is_file else of_data(public)
+        if not found and kind in (None, Format.JSONL, Format.JSON, Format.XLSX):
+            values = (each.kept.get(label) for each in as_records(public, text=text, keep=(label,)))
+            found = {label: of_values(values)}
     return replace(spec, label_type=corpus_label_type(found or {}, label, spec.labels))
 
 

@@ -139,13 +139,25 @@ def label_type(kind: Any, labels: Sequence[str]) -> Any:
     return None
 
 
+def of_values(values: Iterable[object]) -> str | None:
+    """Return the type of numbers or booleans, None among them or not; None for other values, or none."""
+    kinds = {type(each) for each in values} - {type(None)}
+    named: Mapping[frozenset[type], str] = {
+        frozenset({int}): "int64", frozenset({float}): "double", frozenset({int, float}): "double",
+        frozenset({bool}): "bool",
+    }  # fmt: skip
+    return named.get(frozenset(kinds))
+
+
 #: The types in which the labels of a corpus can leave, besides texts.
 LABEL_TYPES: Final = ("int64", "double", "bool")
 
 
 def corpus_label_type(found: Mapping[str, Any], column: str | None, labels: Sequence[str]) -> str:
     """Return in which of `LABEL_TYPES` labels of a column of these types leave; "" if they leave as texts."""
-    kind = str(label_type(found.get(column), labels) or "") if column is not None else ""
+    own: Any = found.get(column) if column is not None else None
+    own = own.value_type if hasattr(own, "index_type") else own  # a category
+    kind = str(label_type(own, labels) or "")
     wide = "int64" if _WHOLE.fullmatch(kind) else "double" if kind == "float" else kind
     return wide if wide in LABEL_TYPES and label_type(wide, labels) else ""
 

@@ -220,7 +220,7 @@ def test_of_a_record_the_person_with_several_is_not_protected() -> None:
     told = page(promised(1.0))
     assert "a person or thread with n records, who has n times this epsilon" in said(told, "Who")
     assert "Protected: each record (a row), with all" in said(told, "Who")
-    assert "each record (a line of a file), with all" in said(page(promised(1.0), record="line"), "Who")
+    assert "each record (of plain text a line of a file), with all" in said(page(promised(1.0), record="line"), "Who")
     assert "Is one record one person?" in said(told, "What to ask")
     assert "people named in texts of others" in said(told, "Who")
     assert "public data" in said(told, "Who")

@@ -429,6 +429,10 @@ def test_labels_leave_in_the_type_of_public_ones(tmp_path: Path) -> None:
     one = dp.synthesize(private, public, **own)
     assert {type(each) for each in one.to_dict()["stars"]} == {int}
     assert hashlib.sha256(one.json_lines()).hexdigest() == one.certificate.sha256
+    rows_of = [{"text": each.text, "stars": stars[each.label or ""]} for each in pool]
+    (tmp_path / "public.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows_of), "utf-8")
+    for typed in (rows_of, tmp_path / "public.jsonl", public.assign(stars=public["stars"].astype("category"))):
+        assert dp.summarize(private, typed, **own).certificate.settings["label_type"] == "int64"
     for texts in ([each.text for each in pool], public.assign(stars=public["stars"].astype(str))):
         bare = dp.summarize(private, texts, **own)
         assert "label_type" not in bare.certificate.settings
