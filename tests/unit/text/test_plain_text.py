@@ -199,6 +199,8 @@ def test_the_commands_from_init_to_utility(notes: Path, tmp_path: Path) -> None:
     planned = run("privatize", "lines.txt", "no.txt", "--model", "model", "--record", "line", "--dry-run")
     assert "\nA record is a line of a file.\n" in planned
     assert "\nA record is a file.\n" in run("privatize", "notes", "no", "--model", "model", "--dry-run")
+    measured = ("summarize", "notes", "no.summary", *public, "--with", "topics", "--set", "topics=2")
+    assert "\nA record is a file.\n" in run(*measured, "--encoder", "glove", "--dry-run")
     said = run("privatize", "lines.txt", "out.txt", "--model", "model", "--record", "line")
     assert "Of plain text, a record was a line of a file." in said
     assert "Of plain text, a record was a line of a file." in run("explain", "out.txt")
