@@ -19,6 +19,7 @@ from dptext.cli.terminal import say
 from dptext.errors import ConfigError, DataError
 from dptext.text.files import Target
 from dptext.text.formats import DELIMITED, PACKED, Format, file_format
+from dptext.text.lines import OTHER_OPTIONS
 from dptext.text.plain_text import Portion
 from dptext.text.reading import OnError, read_records
 from dptext.text.records import TEXT_FIELD, Fields, Record
@@ -346,7 +347,8 @@ def _of_public_files() -> Iterator[None]:
     try:
         yield
     except (ConfigError, DataError) as error:
-        error.args = (re.sub("--(text-field|label-field|record|sheet)", r"--public-\1", str(error)),)
+        said = str(error).replace(OTHER_OPTIONS, "--label-field or --carry")
+        error.args = (re.sub("--(text-field|label-field|record|sheet)", r"--public-\1", said),)
         raise
 
 

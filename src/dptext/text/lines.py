@@ -163,6 +163,10 @@ def listed(names: Sequence[str], most: int = 20) -> str:
     return f"{shown} and {len(names) - most} more" if len(names) > most else shown
 
 
+#: The options that name a field beside that of the text.
+OTHER_OPTIONS: Final = "--label-field, --id-field, --author-field, --subject-field or --keep"
+
+
 def no_column(name: str, names: Sequence[str], found: Sequence[str]) -> str:
     """Return a message that a file lacks the column `name`, or has several, with the columns found and the option.
 
@@ -181,6 +185,6 @@ def missing_field(name: str, names: Sequence[str], found: Iterable[object]) -> s
 
 def remedy(name: str, names: Sequence[str]) -> str:
     """Return the options and arguments that name the field. The first of `names` is the text's field."""
-    others = "--label-field, --id-field, --author-field, --subject-field or --keep"
-    options, arguments = ("--text-field", "text=") if name == names[0] else (others, "label=, id=, author= or keep=")
+    others = (OTHER_OPTIONS, "label=, id=, author= or keep=")
+    options, arguments = ("--text-field", "text=") if name == names[0] else others
     return f"name it with {options} on the command line, {arguments} in Python"
