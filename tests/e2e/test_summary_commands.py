@@ -169,6 +169,9 @@ def test_a_dry_run_says_what_it_would_cost_and_reads_nothing(folder: Path) -> No
     assert (told["record"], told["charge"], told["sentences"][2]) == ("a row", None, "A record is a row.")
     assert "\nGloVe knows English alone. `dptext check` says" in said
     assert "epsilon 2" in said
+    few = ran(folder, "summarize", "private.jsonl", "dry.summary", *POOL, *LABELLED, "--epsilon", 0.5, "--dry-run")
+    assert "\nWarning: about 75 documents for each of 4 labels are few: the number of each has noise of ±" in few
+    assert "Warning" not in said
     assert sorted(folder.iterdir()) == before
 
 

@@ -353,3 +353,26 @@ def test_a_table_is_judged_by_the_columns_of_its_summary_or_by_named_ones() -> N
     wrong = CliRunner().invoke(app, [*given, "--column", "price: 1..5 by 1"])
     assert isinstance(wrong.exception, ConfigError)
     assert "'price' in out.jsonl" in str(wrong.exception)
+
+
+def test_public_texts_are_labelled_by_the_meanings_that_the_certificate_names() -> None:
+    """Codes say nothing of a text. Public-only is as strong as what anybody could make who knows what they mean."""
+    codes = {name: str(i) for i, name in enumerate(("health", "travel", "money", "leisure"))}
+    found = sample_records(400, seed=1)
+    write_lines("private.jsonl", [{"text": r.text, "label": codes[r.label or ""]} for r in found[:200]])
+    write_lines("pool.jsonl", [{"text": r.text} for r in found[200:]])
+    given = ["private.jsonl", "--public", "pool.jsonl", "--label-field", "label", "--seed", "1"]
+    known = sample_records(200, seed=3)  # the encoder of these tests compares words, so meanings have many of them
+    meant = [" ".join(r.text.replace(",", "") for r in known if r.label == name) for name in codes]
+    right = {}
+    for out, names in (("codes", []), ("names", ["--names", ",".join(meant)])):
+        measured = ["--labels", ",".join(codes.values()), "--about", "200", "--encoder", "glove", *names]
+        for each in (
+            ["summarize", given[0], f"{out}.summary", *given[1:], *measured],
+            ["write", f"{out}.summary", f"{out}.jsonl", "--writer", "pool"],
+            ["utility", "corpus", given[0], f"{out}.jsonl", *given[1:], "--json"],
+        ):
+            done = CliRunner().invoke(app, each)
+            assert done.exit_code == 0, (done.output, done.exception)
+        right[out] = json.loads(done.stdout)["rows"]["public-only"]["accuracy"]["value"]
+    assert right["names"] > right["codes"] + 0.2

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, cast
 
 import numpy as np
 
@@ -18,12 +18,13 @@ from dptext.cli.utility import NOT_PRIVATE, cell
 from dptext.embeddings.embedder import Embedder, RememberingEmbedder
 from dptext.errors import ConfigError, DPTextError
 from dptext.estimates import Estimate
+from dptext.mechanism import settings
 from dptext.runs.certificate import certificate_path
 from dptext.runs.verification import verify
 from dptext.text.declarations import schema_of, with_files
 from dptext.text.files import Target, refuse_inputs, sha256_of
 from dptext.text.formats import Format, detect_format
-from dptext.text.labels import relabelled
+from dptext.text.labels import meaning, relabelled
 from dptext.text.reading import read_released
 from dptext.text.records import LABEL_FIELD, TEXT_FIELD, Fields, Record
 from dptext.text.schema import DeclaredColumn, IdColumn, ListedColumn
@@ -106,7 +107,7 @@ def corpus(
         )
         rows[name] = dict(kept.cells())
         if name == PUBLIC_ONLY and labels and not any(given):  # as anybody could: by the names of the labels
-            texts, given = best_zero_shot(texts, {label: label for label in labels}, embedder, real)
+            texts, given = best_zero_shot(texts, _meanings(files.released, labels), embedder, real)
         known = [(text, label) for text, label in zip(texts, given, strict=True) if label]
         if labels and known:
             trained = train_tfidf([text for text, _ in known], [label for _, label in known], seed=seed)
@@ -176,14 +177,27 @@ def _check_page(out: Path, inputs: tuple[Path, ...], *, force: bool) -> None:
         Target(path, force, inputs).check()
 
 
+def _settings(released: Path) -> Mapping[str, Json]:
+    """Return the settings in the certificate beside the corpus; none without one, or if it is of another version."""
+    beside = certificate_path(released)
+    try:
+        return settings(verify(beside).spec) if beside.is_file() else {}
+    except DPTextError:
+        return {}
+
+
+def _meanings(released: Path, labels: Sequence[str]) -> dict[str, str]:
+    """Return the meaning of each label in words, as the certificate beside the corpus names it; else the label."""
+    found = _settings(released)
+    known, names = (cast("list[str]", found.get(each) or []) for each in ("labels", "names"))
+    own = dict(zip(map(meaning, known), names, strict=False))
+    return {label: own.get(meaning(label), label) for label in labels}
+
+
 def _schema(released: Path, given: Sequence[str] | None) -> tuple[DeclaredColumn, ...]:
     """Return the declared columns but ids; by default those of the certificate beside the corpus, if there is one."""
     if given is None:
-        beside = certificate_path(released)
-        try:
-            given = getattr(verify(beside).spec, "columns", ()) if beside.is_file() else ()
-        except DPTextError:  # of another version, say: columns can be named
-            given = ()
+        given = cast("list[str]", _settings(released).get("columns") or [])
     else:
         given = [with_files(each, lambda path: listed(f"@{path}", "--column")) for each in given]
     return tuple(each for each in schema_of(given) if not isinstance(each, IdColumn))

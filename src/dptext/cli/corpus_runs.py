@@ -232,7 +232,7 @@ def _say_what_would_be(
         record = as_read(source, shards_of(source, format=plan.input_format, options={}), plan).record
     what = "one corpus" if wanted.writes else "one report" if wanted.command == "synthesize" else f"one {wanted.kind}"
     said = [f"A run would release {what}. Nothing was read, drawn, charged or written.", promised[-1].sentence()]
-    said += [is_a_record(record), *reads_english(wanted), *([wanted.plan] if wanted.plan else [])]
+    said += [is_a_record(record), *reads_english(wanted), *filter(None, (wanted.plan, wanted.advice))]
     if payment is not None:
         said.append(PAID if due is None else f"{cost(due)} {due.payment.left()}")
     if not ending.as_json:

@@ -373,7 +373,10 @@ class Topics:
         unseen = [name for name, n in zip(self.shown, numbers, strict=False) if n < margin]
         if unseen:
             named = ", ".join(unseen[:_NAMED]) + " and others" * (len(unseen) > _NAMED)
-            said.append(f"Hardly more than noise was seen of {named}: are these labels spelled as in the corpus?")
+            said.append(
+                f"Hardly more than noise was seen of {named}: do few texts have these labels, or are they spelled "
+                "otherwise in the corpus?"
+            )
         return tuple(said)
 
     def sentences(self) -> tuple[str, ...]:

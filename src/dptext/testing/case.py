@@ -20,7 +20,7 @@ class ContractError(DPTextError, AssertionError):
 def require(condition: bool, broken: str) -> None:
     """Raise ContractError with the message `broken` unless the condition holds."""
     if not condition:
-        raise ContractError(broken)
+        raise ContractError(f"It does not hold that {broken}.")
 
 
 AnyCase = TypeVar("AnyCase")

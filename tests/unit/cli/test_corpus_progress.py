@@ -167,7 +167,7 @@ def test_words_without_public_drafts_are_warned_of_before_anything_is_measured(
 
 def test_no_warning_comes_with_drafts_or_without_words(folder: Path) -> None:
     for target, more in (("a.summary", ("--with", "words", *TINY)), ("b.summary", ())):
-        assert "Warning" not in ran("summarize", "private.csv", target, *LABELLED, *FAST, *more).stderr
+        assert "No public drafts" not in ran("summarize", "private.csv", target, *LABELLED, *FAST, *more).stderr
 
 
 def test_the_next_line_works_as_it_is_printed(folder: Path) -> None:
