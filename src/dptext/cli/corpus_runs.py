@@ -74,7 +74,7 @@ def release(
     place = Unpublished(target, ending.force, read)
     place.check(resume=place.goes_on(paying.charge_key, resume=ending.resume))
     if fitted is None:
-        wanted = _typed(wanted, public, reading, place.label_type(paying.charge_key, resume=ending.resume))
+        wanted = _typed(wanted, public, reading, ending, place.label_type(paying.charge_key, resume=ending.resume))
     drawn = place.drawn(wanted, payment, paying.charge_key, resume=ending.resume)
     if drawn is None:  # once the corpus is drawn, its inputs may be gone
         _check_inputs(source, public, reading)
@@ -122,13 +122,17 @@ def release(
     _say_what_was_made(target, state, certificate, payment, fields, as_json=ending.as_json)
 
 
-def _typed(wanted: CorpusSpec, public: Path | None, reading: CorpusReading, known: str | None) -> CorpusSpec:
-    """Return settings whose labels leave in the type of the pool's labels.
+def _typed(
+    wanted: CorpusSpec, public: Path | None, reading: CorpusReading, ending: Ending, known: str | None
+) -> CorpusSpec:
+    """Return settings whose labels leave in the type of the pool's labels. A dry run does not read them.
 
     `known` is the type of a run to resume, whose pool may be gone.
     """
     if known is not None:
         return replace(wanted, label_type=known)
+    if ending.dry_run:
+        return wanted
     layout = reading.layout
     own = layout.public_label_field or reading.label_field
     return with_label_type(wanted, public, own, layout.public_text_field or layout.text_field)

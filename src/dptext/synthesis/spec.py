@@ -20,7 +20,7 @@ from dptext.synthesis.readings import Corpus
 from dptext.synthesis.report import Topics
 from dptext.synthesis.space import ENCODERS, MOST_WORDS
 from dptext.synthesis.sums import Draws, Noise
-from dptext.text.column_types import LABEL_TYPES, label_type
+from dptext.text.column_types import LABEL_TYPES, leave_as
 from dptext.text.records import Record
 
 PUBLIC_POOL = "the pool, the labels, the encoder and all settings are public and hold no private text"
@@ -102,8 +102,8 @@ class CorpusSpec:
         words: dimensions of a latent semantic analysis of the pool's words, beside those of the encoder; 0 for none. At
             most 512.
         topics: clusters of the pool whose noisy shares are reported; 0 for none.
-        label_type: type in which the labels leave: "int64", "double" or "bool"; empty for texts. If the pool has a
-            column of labels and types, as data frames and Parquet files do, its type is taken.
+        label_type: type in which the labels leave: "int64", "double" or "bool"; empty for texts. If the labels of
+            the pool have one of these types, it is taken.
     """
 
     assumptions: ClassVar[tuple[str, ...]] = (PUBLIC_POOL,)
@@ -142,7 +142,7 @@ class CorpusSpec:
         object.__setattr__(self, "labels", _validate.labels(self.labels) if self.labels else ())
         _validate.within(0, MOST_WORDS, words=self.words)
         _validate.one_of(("", *LABEL_TYPES), label_type=self.label_type)
-        if self.label_type and label_type(self.label_type, self.labels) is None:
+        if self.label_type and not leave_as(self.label_type, self.labels):
             raise ConfigError(
                 f"Expected labels of the type label_type={self.label_type!r}, found "
                 f"{', '.join(self.labels[:_FEW]) or 'none'}: leave it out, and they leave as texts."

@@ -141,7 +141,10 @@ def label_type(kind: Any, labels: Sequence[str]) -> Any:
 
 def of_values(values: Iterable[object]) -> str | None:
     """Return the type of numbers or booleans, None among them or not; None for other values, or none."""
-    kinds = {type(each) for each in values} - {type(None)}
+    found = [each for each in values if each is not None]
+    if any(isinstance(each, int) and not _in_int64(each) for each in found):
+        return None  # no type of a column holds them; they leave as texts
+    kinds = {type(each) for each in found}
     named: Mapping[frozenset[type], str] = {
         frozenset({int}): "int64", frozenset({float}): "double", frozenset({int, float}): "double",
         frozenset({bool}): "bool",
@@ -159,7 +162,18 @@ def corpus_label_type(found: Mapping[str, Any], column: str | None, labels: Sequ
     own = own.value_type if hasattr(own, "index_type") else own  # a category
     kind = str(label_type(own, labels) or "")
     wide = "int64" if _WHOLE.fullmatch(kind) else "double" if kind == "float" else kind
-    return wide if wide in LABEL_TYPES and label_type(wide, labels) else ""
+    return wide if wide in LABEL_TYPES and leave_as(wide, labels) else ""
+
+
+def leave_as(kind: str, labels: Sequence[str]) -> bool:
+    """Return whether labels can leave in one of `LABEL_TYPES`."""
+    if label_type(kind, labels) is None:
+        return False
+    return kind != "int64" or all(_in_int64(as_number(each, kind)) for each in labels)
+
+
+def _in_int64(number: float) -> bool:
+    return -(2**63) <= number < 2**63
 
 
 def _is_whole(label: str) -> bool:

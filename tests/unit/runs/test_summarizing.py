@@ -443,6 +443,11 @@ def test_labels_leave_in_the_type_of_public_ones(tmp_path: Path) -> None:
         dp.summarize(private, public, **{**own, "labels": ["1", "2", "3", "four"], "label_type": "int64"})
     with pytest.raises(ConfigError, match="label_type"):
         dp.summarize(private, public, **own, label_type="int8")
+    large = [{"text": each.text, "stars": 10**20} for each in pool]  # no column of Parquet holds such a label
+    huge = dp.summarize(private, large, **{**own, "labels": ["1", str(10**20)]})
+    assert "label_type" not in huge.certificate.settings
+    with pytest.raises(ConfigError, match="Expected labels of the type label_type='int64'"):
+        dp.summarize(private, public, **{**own, "labels": ["1", str(2**63)], "label_type": "int64"})
 
 
 def test_no_private_value_changes_the_type_of_labels() -> None:
