@@ -93,7 +93,7 @@ def _table(what: str, names: Sequence[str], known: Estimated, room: int, *, in_o
     places, sure = known.largest(len(names) if len(names) <= room else room - 1)
     places = sorted(places) if in_order else places
     numbers = [sure.shown(i) for i in places]
-    width = min(_NAME, _WIDTH - max(map(len, numbers)) - 4, max(map(len, names)))
+    width = min(_NAME, _WIDTH - max(map(len, numbers)) - 5, max(map(len, names)))
     rows = [f"  {_name(names[i], width)}  {number}" for i, number in zip(places, numbers, strict=True)]
     return [*rows, *_left(len(names) - len(rows), what)]
 
@@ -103,7 +103,7 @@ def _words(name: str, words: LabelWords, label: int, width: int) -> list[str]:
     lines = [f"  {_name(name, min(_NAME // 2, width))} "]
     indent = " " * len(lines[0])
     for word, n, _ in words.words[label]:
-        more = f" {shorten(word, _NAME // 2, placeholder='...')} {words.shown(n)},"
+        more = f" {shorten(word, _NAME // 2, placeholder='...')}: {words.shown(n)},"
         if len(lines[-1] + more) > _WIDTH + 1:  # the last comma is taken off
             lines.append(indent)
         lines[-1] += more
@@ -111,7 +111,8 @@ def _words(name: str, words: LabelWords, label: int, width: int) -> list[str]:
 
 
 def _name(name: str, width: int) -> str:
-    return f"{shorten(name, width, placeholder='...'):<{width}}"
+    """Return a name with a colon, which sets a name that is a number apart from the numbers, in `width` + 1 columns."""
+    return f"{shorten(name, width, placeholder='...')}:".ljust(width + 1)
 
 
 def _left(n: int, what: str) -> list[str]:

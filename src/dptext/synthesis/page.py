@@ -87,7 +87,7 @@ def _words(labels: Sequence[str], found: LabelWords, unit: str) -> str:
     title = "Words more frequent than in public text"
     lines = ["<thead><tr><th scope='col'>label</th><th scope='col'>words</th></tr></thead><tbody>"]
     for label, own in zip(labels, found.words, strict=True):
-        shown = ", ".join(f"{escape(word)} {found.shown(n)}" for word, n, _ in own) or "none beyond the noise"
+        shown = ", ".join(f"{escape(word)}: {found.shown(n)}" for word, n, _ in own) or "none beyond the noise"
         lines.append(f"<tr><th scope='row'>{escape(label)}</th><td>{shown}</td></tr>")
     note = (
         f"<p>Numbers: {unit} for which the word counts. The largest of many numbers are shown, and these are often too "

@@ -389,7 +389,7 @@ class Topics:
             named = [" ".join(words[:3]) for words, _ in self.topics]
             said.append(_largest("Topics", named, found.by_topic, counted))
         if self.lengths is not None and (long := self.by_length) is not None:
-            shown = "; ".join(f"{name} {long.shown(i)}" for i, name in enumerate(self.lengths.names))
+            shown = "; ".join(f"{name}: {long.shown(i)}" for i, name in enumerate(self.lengths.names))
             said.append(f"Lengths, in {counted}, with 95% intervals: {shown}.")
         for column, known in zip(self.columns, self.by_column, strict=True):
             if len(column.cells) <= _NAMED:  # the page and `summary show` have the others
@@ -416,7 +416,7 @@ class Topics:
 def _largest(what: str, names: Sequence[str], found: Estimated, measure: str) -> str:
     """Return a sentence with the largest numbers and their intervals, which says how sure these are."""
     places, known = found.largest(_NAMED)
-    shown = "; ".join(f"{names[i]} {known.shown(i)}" for i in places)
+    shown = "; ".join(f"{names[i]}: {known.shown(i)}" for i in places)
     if len(places) == len(names):
         return f"{what}, in {measure}, with 95% intervals: {shown}."
     head = f"{what}, the {len(places)} largest of {len(names):,}, in {measure} (intervals hold in 95% of those shown)"

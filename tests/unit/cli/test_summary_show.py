@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from dptext.cli.summary import _HEIGHT, _lines
+from dptext.synthesis.page import topics_page
 from dptext.synthesis.report import LabelWords, Topics
 
 
@@ -33,7 +34,7 @@ def test_everything_is_shown_with_intervals_within_one_screen(n_labels: int, n_t
     end = lines.index("Topics, largest first:") if n_topics else len(lines)
     last = max(1, n_labels) - 1  # the largest label comes first
     assert lines[at + 1] == "Numbers: documents for which the word counts; few words of a text count."
-    assert f"word0 {90 + last} ({70 + last} to {110 + last}), word1 {90 + last} (" in lines[at + 2]
+    assert f"word0: {90 + last} ({70 + last} to {110 + last}), word1: {90 + last} (" in lines[at + 2]
     left = 90 - sum(line.startswith("  label") for line in lines[at + 2 : end])
     assert (lines[end - 1] == f"  and {left} more labels: see --json, or the page") == (n_labels == 90)
     assert (lines[-1].endswith("more topics: see --json, or the page")) == (n_topics == 64)
@@ -47,11 +48,21 @@ def test_few_labels_have_two_lines_of_words_and_a_label_without_words_says_so() 
     assert _lines(report(2, 0, 0), _HEIGHT)[-1] == "  none beyond the noise: label 1, label 0"
 
 
+def test_names_that_are_numbers_are_set_apart_from_numbers() -> None:
+    named = replace(report(2, 1, 0), labels=("1", "2024"), words=LabelWords(((("90", 80.0, 1.0),), ()), 20.0))
+    lines = _lines(named, _HEIGHT)
+    assert lines[1].startswith("  2024:  400 (")
+    assert lines[2].startswith("  1:     200 (")
+    assert "  1:    90: 80 (60 to 100)" in lines
+    assert any("2024: 400 (380 to 420); 1: 200 (" in each for each in named.sentences())
+    assert "90: 80 (60 to 100)" in topics_page(named, ())
+
+
 def test_labels_without_words_share_a_line_and_a_total_stands_once() -> None:
     found = report(40, 0, 0)
     words = tuple((("word", 90.0, 1.0),) if i == 7 else () for i in range(40))
     lines = _lines(replace(found, words=LabelWords(words, 20.0)), _HEIGHT)
-    assert lines[-2].startswith("  label 7 ")
+    assert lines[-2].startswith("  label 7: ")
     assert lines[-1].startswith("  none beyond the noise: label 39, label 38, ")
     assert len(lines[-1]) <= 80
     alone = _lines(report(0, 2, 0), _HEIGHT)
@@ -68,4 +79,4 @@ def test_a_list_that_is_cut_has_wider_intervals_and_says_so(n: int, sure: str) -
     assert (shown == n) == (n == 4)
     width = 10 * NormalDist().inv_cdf(1 - 0.025 * shown / n)
     low, high = (f"{200 * n + by:,.0f}" for by in (-width, width))
-    assert any(line.startswith(f"  label {n - 1} ") and line.endswith(f" ({low} to {high})") for line in lines)
+    assert any(line.startswith(f"  label {n - 1}:") and line.endswith(f" ({low} to {high})") for line in lines)

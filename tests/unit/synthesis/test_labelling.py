@@ -269,7 +269,7 @@ def test_names_of_labels_are_shown_with_them() -> None:
         topics=4,
     )
     (said,) = (each for each in found.sentences if each.startswith("Labels, in documents"))
-    assert "1 (travel) " in said
+    assert "1 (travel): " in said
     assert {each.label for each in found.releases} <= {"0", "1", "2", "3"}
     page = found._repr_html_()
     assert "3 (leisure)" in page

@@ -99,7 +99,7 @@ def test_words_stand_by_label_those_first_that_exceed_public_text_most() -> None
     _, table = shown.iter("table")
     assert table.findtext("caption") == "Words more frequent than in public text"
     assert heads(table, "row") == ["<health>", "money"]
-    both = ["<b>dose 400 (375 to 425), pill 90 (65 to 115)", "none beyond the noise"]
+    both = ["<b>dose: 400 (375 to 425), pill: 90 (65 to 115)", "none beyond the noise"]
     assert [td.text for td in table.iter("td")] == both
     assert any("on average 95% of those shown hold the number" in (p.text or "") for p in shown.iter("p"))
     data = report.to_dict()["words"]["by_label"]["<health>"]  # type: ignore[index, call-overload]
