@@ -65,7 +65,8 @@ class PromisedLike(Promised):
         promises(
             "--pairs",
             metavar="A+B,...",
-            help="Columns that are measured together, or none. Default: those that noise leaves readable.",
+            help="Columns that are measured together, or none; A+topics: a column and the topics of texts. "
+            "Default: those that noise leaves readable.",
         ),
     ] = None
     text_follows: Annotated[

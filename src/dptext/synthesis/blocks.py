@@ -133,7 +133,11 @@ class SumLayout:
 
     def vectors(self, read: Reading, topics: Callable[[Floats], Integers] | None) -> tuple[Integers, Floats]:
         """Return cells and values of the vectors of texts, both `(n, m)`. `topics` gives the topic of points."""
-        n, places, absent = len(read.labels), np.column_stack([read.labels, read.columns]), self.size
+        n, absent = len(read.labels), self.size
+        column = {COUNTS: np.zeros(n, np.int64), LENGTHS: read.lengths}
+        if topics is not None:
+            column[TOPICS] = topics(read.points)
+        places = np.column_stack([read.labels, read.columns, *([column[TOPICS]] if TOPICS in column else [])])
         cells, values = list[Integers](), list[Floats]()
         for block in self.blocks:
             row = block.start + places[:, block.axis, None] * (0 if block.name == UNLIKE else block.width)
@@ -152,17 +156,9 @@ class SumLayout:
                 cells.append(row)
                 values.append(read.unlike[:, None] * block.part)
             else:
-                cells.append(row + self._columns(block.name, read, topics))
+                cells.append(row + column[block.name][:, None])
                 values.append(np.full((n, 1), block.part))
         return np.concatenate(cells, axis=1), np.concatenate(values, axis=1)
-
-    @staticmethod
-    def _columns(name: str, read: Reading, topics: Callable[[Floats], Integers] | None) -> Integers:
-        """Return the column of the one cell of each text in a block, `(n, 1)`."""
-        if name == LENGTHS:
-            return read.lengths[:, None]
-        found = topics(read.points) if topics is not None and name == TOPICS else np.zeros(len(read.labels), np.int64)
-        return found[:, None]
 
     def known(self, noisy: Floats, scale: float) -> dict[str, Known]:
         """Return the numbers of each block `(rows, width)`, with the standard deviation of their noise, by name.

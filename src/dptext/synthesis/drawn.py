@@ -5,12 +5,14 @@ Everything here reads noisy numbers and public text alone.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Self
 
 import numpy as np
 
+from dptext.sampling.discrete import uniform_below
 from dptext.sampling.randomness import Randomness, seeded
 from dptext.synthesis.blocks import WORDS
 from dptext.synthesis.effects import LITTLE_NOISE, Effects
@@ -52,7 +54,7 @@ class DrawnRows:
 
     def followed(self, summary: Summary) -> Integers:
         """The values of each group that its texts follow, `(groups, columns)`: with labels, the label first."""
-        return self.values if summary.spec.labels else self.values[:, 1:]
+        return self.values if None in followed_columns(summary) else self.values[:, 1:]
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -69,7 +71,9 @@ class DrawnRows:
         the logarithms of the rates of words. If `prior`, means of labels are pulled towards guesses made from names.
         """
         require_pool(summary)
-        columns, values = _columns(summary), self.followed(summary)
+        columns, values = followed_columns(summary), self.followed(summary)
+        if not columns:
+            return np.zeros((len(texts), len(self.values)))
         effects, pool = effects_of(summary), summary.public.pool.points
         apart, noise, before, guessed = list[Floats](), list[Floats](), list[Floats](), list[Floats]()
         for column in columns:
@@ -111,9 +115,16 @@ class DrawnRows:
         return [row for row, _ in both], [text for _, text in both]
 
 
-def _columns(summary: Summary) -> list[Marginal | None]:
-    """The columns that texts follow; None is the label."""
-    return [*([None] if summary.spec.labels else []), *summary.spec.followed]
+def followed_columns(summary: Summary) -> list[Marginal | None]:
+    """Return the columns that texts follow; None is the label."""
+    spec = summary.spec
+    return [*([None] if spec.labels and spec.points else []), *spec.followed]
+
+
+def gumbel(shape: tuple[int, ...], source: Randomness) -> Floats:
+    """Draw from the Gumbel distribution: the largest of log-probabilities plus such draws is one drawn by them."""
+    drawn = (uniform_below(1 << 53, math.prod(shape), source).astype(np.float64) + 0.5) / (1 << 53)
+    return np.asarray(-np.log(-np.log(drawn)).reshape(shape))
 
 
 def _shares(summary: Summary, column: Marginal | None) -> Floats:
@@ -124,5 +135,5 @@ def _shares(summary: Summary, column: Marginal | None) -> Floats:
 def effects_of(summary: Summary) -> Effects:
     """Return how often the values that texts follow go together, in the model of rows."""
     rows = DrawnRows.of(replace(summary, rounded=False, drop_other=False, wanted=()), _ROWS, seeded(0))
-    sizes = [len(summary.sizes) if column is None else column.size for column in _columns(summary)]
+    sizes = [len(summary.sizes) if column is None else column.size for column in followed_columns(summary)]
     return Effects.of(rows.followed(summary), rows.numbers, sizes)

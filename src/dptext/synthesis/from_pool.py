@@ -6,6 +6,7 @@ It needs no language model. A text of the pool leaves at most once.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar, Final
 
@@ -13,10 +14,10 @@ import numpy as np
 
 from dptext import _validate
 from dptext.errors import ConfigError
-from dptext.sampling.discrete import uniform_below
 from dptext.sampling.randomness import Randomness
 from dptext.synthesis.blocks import POINTS, TOPICS
-from dptext.synthesis.drawn import DrawnRows
+from dptext.synthesis.by_topic import topic_lifts, with_topics
+from dptext.synthesis.drawn import DrawnRows, followed_columns, gumbel
 from dptext.synthesis.judging import judged
 from dptext.synthesis.labelling import (
     chosen,
@@ -64,8 +65,9 @@ class FromPool:
     def write(self, summary: Summary, source: Randomness) -> Synthetic:
         """Return texts of the pool. `source` is for their order. ConfigError: neither points nor topics are there."""
         spec, there = summary.spec, len(summary.public.pool.texts)
-        if spec.followed or (spec.axes.columns and POINTS in summary.known and self.size > there):
-            return self._for_rows(summary, source)
+        lifts = topic_lifts(summary)
+        if spec.followed or lifts or (spec.axes.columns and POINTS in summary.known and self.size > there):
+            return self._for_rows(summary, lifts, source)
         if POINTS in summary.known:
             return self._labelled(summary, source)
         if TOPICS in summary.known:
@@ -90,8 +92,8 @@ class FromPool:
         said = (_ANY + often, *_with(summary.report))
         return Synthetic(tuple(texts[order[i % len(texts)]] for i in range(size)), given, summary.report, said)
 
-    def _for_rows(self, summary: Summary, source: Randomness) -> Synthetic:
-        """Return texts of the pool for rows that are drawn before, by the values that texts follow.
+    def _for_rows(self, summary: Summary, lifts: Mapping[int, Floats], source: Randomness) -> Synthetic:
+        """Return texts of the pool for rows that are drawn before, by the values that texts follow, and by `lifts`.
 
         A text leaves again when all others have left.
         """
@@ -102,27 +104,33 @@ class FromPool:
             numbers = summary.known[TOPICS]
             spread = numbers.deviation * math.sqrt(len(summary.shares))
             scores = scores + pool.topics.weights(numbers.numbers.sum(axis=0), spread)[:, None]
+        if lifts:
+            rows, scores = with_topics(rows, scores, summary, lifts, source)
         found = [list[str]() for _ in rows.values]
         for first in range(0, len(rows), len(pool.texts)):
             wanted = np.bincount(rows.groups[first : first + len(pool.texts)], minlength=len(rows.values))
             there = np.flatnonzero(wanted)
             best, sizes, size = scores[:, there], wanted[there].astype(np.float64), int(wanted.sum())
             best = best if size <= fitting_size(best, sizes, size) else matched(best, sizes)
-            picked, group = chosen(best + _gumbel(best.shape, source) / _SHARP, sizes, size)
+            picked, group = chosen(best + gumbel(best.shape, source) / _SHARP, sizes, size)
             for i in shuffled(len(picked), source):
                 found[there[group[i]]].append(pool.texts[picked[i]])
         _, texts = rows.filled(found)
         given = tuple(spec.labels[c] if spec.labels else None for c in rows.labels.tolist())
         report = summary.report
-        if spec.labels:
+        if spec.labels and POINTS in summary.known:
             by_label, sizes, means = judged(summary, pool.texts, pool.points, prior=self.prior)
             leaving = np.bincount(rows.labels, minlength=len(spec.labels))
             often = max(1.0, len(rows) / len(pool.texts))
             about = often * self._about(summary, by_label, sizes, means.shape[1])
             report = replace(report, shortage=shortage(spec.labels, summary.shares, about, leaving, len(rows)))
-        names = [*([LABEL] if spec.labels else []), *spec.text_follows]
+        names = [LABEL if each is None else spec.axes.names[each.axes[0]] for each in followed_columns(summary)]
         often = len(rows) / len(set(texts))
-        said = f"Texts follow {', '.join(names)}."
+        said = " ".join(
+            f"{head} {', '.join(own)}."
+            for head, own in (("Texts follow", names), ("Their topics follow", [spec.axes.names[a] for a in lifts]))
+            if own
+        )
         said += f" A text that leaves does so {often:.1f} times on average." * (often > 1)
         return Synthetic(tuple(texts), given, report, (said, *_with(report)), cells=rows.cells_of(range(len(rows))))
 
@@ -173,12 +181,6 @@ class FromPool:
         texts = tuple(pool.texts[i] for i in picked[order])
         labels = tuple(spec.labels[i] if spec.labels else None for i in named[order])
         return Synthetic(texts, labels, summary.report, _with(summary.report))
-
-
-def _gumbel(shape: tuple[int, ...], source: Randomness) -> Floats:
-    """Draw from the Gumbel distribution: the largest of log-probabilities plus such draws is one drawn by them."""
-    drawn = (uniform_below(1 << 53, math.prod(shape), source).astype(np.float64) + 0.5) / (1 << 53)
-    return np.asarray(-np.log(-np.log(drawn)).reshape(shape))
 
 
 def _with(report: Topics) -> tuple[str, ...]:

@@ -19,6 +19,8 @@ from dptext.types import Integers
 
 #: The name of the labels among columns.
 LABEL: Final = "label"
+#: The name of the topics of texts among columns.
+TOPIC: Final = "topics"
 #: Pairs are chosen by `usual_pairs`.
 AUTO: Final = "auto"
 #: No pairs are measured.
@@ -39,7 +41,8 @@ class Marginal:
 
     Attributes:
         name: the name of its block.
-        axes: places of its columns among all axes: 0 is the label, and the declared columns follow.
+        axes: places of its columns among all axes: 0 is the label, the declared columns follow, and the last one is
+            the topic of the text.
         shape: number of cells of each.
     """
 
@@ -59,27 +62,46 @@ class Marginal:
 
 @dataclass(frozen=True, slots=True)
 class Axes:
-    """The labels and the columns that are measured, in order. The axis of the labels is there without labels, too."""
+    """The labels, the columns that are measured, and `topics` topics of texts, in order.
+
+    The axis of the labels is there without labels, too; that of topics is there if topics and columns are.
+    """
 
     labels: int
     columns: tuple[DeclaredColumn, ...]
+    topics: int = 0
 
     @classmethod
-    def of(cls, labels: Sequence[str], schema: Sequence[DeclaredColumn]) -> Axes:
-        """Return the axes of labels and declared columns. ConfigError: a column is called as the labels are."""
-        if labels and any(column.name == LABEL for column in schema):
-            raise ConfigError(f"Expected no column {LABEL!r} beside labels, which are a column of that name.")
-        return cls(len(labels), tuple(column for column in schema if not isinstance(column, IdColumn)))
+    def of(cls, labels: Sequence[str], schema: Sequence[DeclaredColumn], topics: int = 0) -> Axes:
+        """Return the axes of labels, declared columns and a number of topics.
+
+        ConfigError: a column is called as the labels or the topics are.
+        """
+        for there, name, what in ((len(labels), LABEL, "labels"), (topics, TOPIC, "topics")):
+            if there and any(column.name == name for column in schema):
+                raise ConfigError(f"Expected no column {name!r} beside {what}, which are a column of that name.")
+        columns = tuple(column for column in schema if not isinstance(column, IdColumn))
+        return cls(len(labels), columns, topics if columns else 0)
 
     @property
     def names(self) -> tuple[str, ...]:
         """The names of all axes."""
-        return (LABEL, *(column.name for column in self.columns))
+        return (LABEL, *(column.name for column in self.columns), *((TOPIC,) if self.topics else ()))
 
     @property
     def sizes(self) -> tuple[int, ...]:
         """The number of cells of each axis."""
-        return (max(1, self.labels), *map(len, self.columns))
+        return (max(1, self.labels), *map(len, self.columns), *((self.topics,) if self.topics else ()))
+
+    @property
+    def topic(self) -> int:
+        """The axis of topics; there is none at this place without topics."""
+        return 1 + len(self.columns)
+
+    @property
+    def by_topic(self) -> Marginal:
+        """The numbers by label and topic, which the block of topics has."""
+        return Marginal(TOPIC, (0, self.topic), (self.sizes[0], self.topics))
 
     def marginal(self, *axes: int) -> Marginal:
         """Return the marginal of these axes."""
@@ -89,14 +111,14 @@ class Axes:
 
     @property
     def one_way(self) -> tuple[Marginal, ...]:
-        """The numbers by each column. Those by label are counts."""
-        return tuple(map(self.marginal, range(1, len(self.names))))
+        """The numbers by each column. Those by label are counts, and those by topic are topics."""
+        return tuple(map(self.marginal, range(1, self.topic)))
 
     @property
     def pairs(self) -> dict[str, Marginal]:
-        """All pairs by name, such as "priority+amount", those with few cells first."""
+        """All pairs by name, such as "priority+amount", those with few cells first, but for labels and topics."""
         first = 0 if self.labels else 1
-        both = itertools.combinations(range(first, len(self.names)), 2)
+        both = (pair for pair in itertools.combinations(range(first, len(self.names)), 2) if pair != (0, self.topic))
         found = sorted((self.marginal(*pair) for pair in both), key=lambda each: (each.size, each.axes))
         return {together(self.names[axis] for axis in each.axes): each for each in found}
 
@@ -139,14 +161,17 @@ class Axes:
                 raise ConfigError(f"Expected {name!r} to have at most {_LARGEST:,} cells, found {known[name].size:,}.")
         return (*self.one_way, *dict.fromkeys(known[name] for name in pairs))
 
-    def usual_pairs(self, scale: float, about: int) -> tuple[str, ...]:
+    def usual_pairs(self, scale: float, about: int, followed: Sequence[str] = ()) -> tuple[str, ...]:
         """Return the names of the pairs that are measured unless some are named, those with few cells first.
 
         `scale` is the deviation of the noise of one marginal that takes the share of all columns alone. A pair is taken
-        as long as noise moves at most 15% of the units of any pair to other cells.
+        as long as noise moves at most 15% of the units of any pair to other cells. Topics are not paired with the
+        columns that are `followed`, whose class means say more of their texts.
         """
         found, whole = list[str](), math.fsum(map(_weight, self.one_way))
         for name, pair in self.pairs.items():
+            if self.topic in pair.axes and self.names[pair.axes[0]] in followed:
+                continue
             whole += _weight(pair)
             # Noise moves most of the last one, which has most cells: it grows with size / sqrt(weight).
             if _MEAN_NOISE * pair.size * scale * math.sqrt(whole / _weight(pair)) / about > _MOVED:

@@ -73,8 +73,8 @@ class MeasuredSpec(CorpusSpec, ABC):
         lengths: least number of words of each bin of lengths but the first; empty measures no lengths.
         columns: declarations of the table's other columns, as `dptext.text.declarations.declared` reads them. A value
             that is not listed counts as *other*.
-        pairs: pairs of columns that are measured together, such as "priority+amount"; "auto" takes those that
-            noise leaves readable, and "none" none.
+        pairs: pairs of columns that are measured together, such as "priority+amount", or of a column and the topics of
+            texts ("amount+topics"); "auto" takes those that noise leaves readable, and "none" none.
         text_follows: columns that texts should follow besides the label: each has points, and words if these are
             measured, of its own. "auto" takes the first listed columns of at most 12 values, three with the label;
             "none" takes none.
@@ -150,7 +150,7 @@ class MeasuredSpec(CorpusSpec, ABC):
             object.__setattr__(self, "pairs", ())
         if self.pairs == (AUTO,):  # chosen once: a summary like this one, with other noise, has the same pairs
             scale = self.noise().scale / math.sqrt(self._main_shares[COLUMNS]) if self.axes.columns else math.inf
-            object.__setattr__(self, "pairs", self.axes.usual_pairs(scale, self.about))
+            object.__setattr__(self, "pairs", self.axes.usual_pairs(scale, self.about, self.text_follows))
         if self.lengths and self.marks and self.tokens <= self.lengths[-1]:
             raise ConfigError(
                 f"Expected more than {self.lengths[-1]} tokens, for texts of as many words, found tokens={self.tokens}"
@@ -210,8 +210,8 @@ class MeasuredSpec(CorpusSpec, ABC):
 
     @property
     def axes(self) -> Axes:
-        """The labels and the columns that are measured. ConfigError: see `Axes.of`."""
-        return Axes.of(self.labels, self.schema)
+        """The labels, the columns that are measured, and topics. ConfigError: see `Axes.of`."""
+        return Axes.of(self.labels, self.schema, self.topics)
 
     @property
     def pool_writes(self) -> bool:
@@ -221,7 +221,7 @@ class MeasuredSpec(CorpusSpec, ABC):
     @property
     def measured_fields(self) -> tuple[str, ...]:
         """The names of the declared columns, but for ids."""
-        return self.axes.names[1:]
+        return tuple(each.name for each in self.axes.columns)
 
     @property
     def advice(self) -> str:

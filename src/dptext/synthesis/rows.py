@@ -39,7 +39,7 @@ class Edge:
 class RowModel:
     """A model of rows: shares of the cells of each axis, and the edges of a tree (or several), parents first.
 
-    The first axis is the label. A column without edge is independent of all others.
+    The first axis is the label. A column without edge is independent of all others. Topics are no axis of it.
 
     If `rounded`, the cells of a column are apportioned among the rows of each cell of its parent by largest remainders,
     and only which row gets which is drawn. Otherwise they are drawn.
@@ -61,18 +61,19 @@ class RowModel:
         both = [
             (each.axes, known[each.name].numbers.reshape(each.shape), known[each.name].deviation) for each in marginals
         ]
+        n = 1 + len(axes.columns)
         wholes = [np.array([numbers.sum()]) for _, numbers, _ in both]
         total = max(1.0, float(mean_of(wholes, [d * math.sqrt(numbers.size) for _, numbers, d in both])[0]))
         shares = [labels / labels.sum()]
-        alone = [one_way(axis, marginals, known).numbers for axis in range(1, len(axes.names))]
+        alone = [one_way(axis, marginals, known).numbers for axis in range(1, n)]
         shares += [on_simplex(numbers / total) for numbers in alone]
         pairs = {
-            places: _together(n / total, d / total, shares[places[0]], shares[places[1]])
-            for places, n, d in both
-            if len(places) > 1
+            places: related(numbers / total, d / total, shares[places[0]], shares[places[1]])
+            for places, numbers, d in both
+            if len(places) > 1 and axes.topic not in places
         }
         worth = {places: _information(table) for places, table in pairs.items() if table is not None}
-        return cls(axes, tuple(shares), tuple(_tree(worth, pairs, len(axes.names))))
+        return cls(axes, tuple(shares), tuple(_tree(worth, pairs, n)))
 
     def without_other(self) -> Self:
         """Return the model of rows in which every value is a listed one, or null where a column may be null.
@@ -123,9 +124,10 @@ class RowModel:
         return [*(axis for axis in range(len(self.shares)) if axis not in children), *children]
 
 
-def _together(noisy: Floats, deviation: float, rows: Floats, columns: Floats) -> Floats | None:
+def related(noisy: Floats, deviation: float, rows: Floats, columns: Floats) -> Floats | None:
     """Return the shares of a pair, whose sums are those of its columns; None if it tells nothing beyond noise.
 
+    `noisy` `(rows, columns)` are its noisy shares, each with noise of this `deviation`.
     Both sides of what sets the pair apart from independent columns add up to 0.
     """
     apart = noisy - np.outer(rows, columns)

@@ -97,9 +97,8 @@ class SummarySpec(MeasuredSpec):
             replace(small, labels=(), words=0, marks=0, unit="author"),
             replace(
                 small,
-                topics=0,
                 columns=("stars: 1..5 by 1", "where?: north|south"),
-                pairs=(AUTO,),
+                pairs=("stars+where", "stars+topics"),
                 text_follows=(AUTO,),
             ),
         )

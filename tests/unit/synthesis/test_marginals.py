@@ -96,6 +96,7 @@ def test_settings_have_the_pairs_that_their_noise_leaves_and_keep_them() -> None
     ("changed", "said"),
     [
         ({"columns": ("label: x|y",)}, "no column 'label' beside labels"),
+        ({"columns": ("topics: x|y",), "topics": 4, "pairs": ()}, "no column 'topics' beside topics"),
         ({"columns": ("id: x|y",), "pairs": ()}, "no column 'id' beside the ids of rows"),
         ({"pairs": ("size+weight",)}, "'size\\+weight' to be a pair of columns, such as label\\+size"),
         ({"columns": (), "text_follows": ()}, "pair of columns, such as none"),

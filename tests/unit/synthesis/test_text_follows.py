@@ -17,6 +17,7 @@ from dptext.sampling.randomness import seeded
 from dptext.synthesis.asking import Examples
 from dptext.synthesis.blocks import POINTS, WORDS
 from dptext.synthesis.by_length import More
+from dptext.synthesis.by_topic import topic_lifts
 from dptext.synthesis.drawn import DrawnRows
 from dptext.synthesis.from_drafts import FromDrafts, Moves
 from dptext.synthesis.summary import SummarySpec
@@ -238,3 +239,59 @@ def test_the_number_of_all_units_is_known_from_all_that_is_measured() -> None:
     alone, whole = found.known["counts"].deviation, found.counts.deviation
     assert whole < alone / 2
     assert abs(found.counts.numbers[0] - 3_000) < 5 * whole
+
+
+def by_subject(*, relation: bool, **more: Any) -> Any:
+    """A summary of topics and of stars, which follow the subject of the text, or nothing."""
+    rng, stars = random.Random(5), {"doctors": 1, "gardens": 3, "trains": 5}
+    rows = [
+        {"text": text, "stars": stars[subject] if relation else rng.choice([1, 3, 5]), "who": mood}
+        for subject, mood, text in texts(3_000, 2)
+    ]
+    how: dict[str, Any] = {
+        "columns": ["stars: 1..5 by 1"], "encoder": "glove", "about": 3_000, "epsilon": 60.0, "topics": 14,
+        "also": ("topics",), "text_follows": ("none",), "seed": 1, "randomness": seeded(1), "dim": 16,
+    }  # fmt: skip
+    return dp.summarize(rows, [text for _, _, text in POOL], **{**how, **more})
+
+
+def fits_stars(written: Any) -> float:
+    """The share of rows whose text is of the subject of their stars."""
+    subjects = {1: "doctors", 3: "gardens", 5: "trains"}
+    return float(np.mean([TRUTH[each.output][0] == subjects.get(each.kept["stars"]) for each in written.releases]))
+
+
+def test_topics_of_texts_follow_columns_that_the_texts_do_not() -> None:
+    made = by_subject(relation=True)
+    assert made.summary.spec.pairs == ("stars+topics",)
+    written = dp.write(made, size=120, seed=1)
+    assert written.sentences[0] == "Their topics follow stars."
+    assert fits_stars(written) > 0.85
+    alone = dp.write(by_subject(relation=True, pairs=("none",)), size=120, seed=1)
+    assert fits_stars(alone) < 0.5
+
+
+def test_topics_that_tell_nothing_of_a_column_choose_no_text() -> None:
+    made = by_subject(relation=False)
+    assert made.summary.spec.pairs == ("stars+topics",)
+    lifts = topic_lifts(made.summary).get(1, np.zeros((6, 14)))
+    assert np.abs(lifts[[0, 2, 4]]).max() < 0.4  # chance alone
+    assert fits_stars(dp.write(made, size=120, seed=1)) < 0.5
+
+
+def test_topics_are_not_paired_with_columns_that_texts_follow_nor_with_labels() -> None:
+    spec = SummarySpec(columns=COLUMNS, topics=6, epsilon=60.0)
+    assert spec.text_follows == ("mood", "subject")
+    assert "stars+topics" in spec.pairs
+    assert not {"mood+topics", "subject+topics"} & {*spec.pairs}
+    assert "label+topics" not in replace(spec, labels=("a", "b"), pairs=("auto",)).axes.pairs
+    named = replace(spec, pairs=("mood+topics",))
+    assert named.blocks[-1] == "columns mood+topics"
+
+
+def test_without_class_means_topics_follow_labels_and_columns() -> None:
+    made = by_subject(relation=True, label="who", labels=["glad", "sad"], points=False)
+    assert "label+topics" not in made.summary.spec.pairs
+    written = dp.write(made, size=120, seed=1)
+    assert fits_stars(written) > 0.85
+    assert {each.label for each in written.releases} == {"glad", "sad"}
