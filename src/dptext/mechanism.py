@@ -60,6 +60,7 @@ class Traits:
     labels: tuple[str, ...] = ()
     #: columns of the public texts of `fit` that leave beside a release, as they are public
     carries: tuple[str, ...] = ()
+    carried_types: tuple[tuple[str, str], ...] = ()  #: those of `carries` that hold no texts, and names of Arrow types
     reads_labels: bool = False  #: whether the label of a private record is read
     learns_labels: bool = False  #: whether `fit` reads labels of public records though releases carry none
     releases_text: bool = True  #: whether releases carry text

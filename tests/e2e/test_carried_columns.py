@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
+import datetime as dt
 import json
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,7 +14,7 @@ import pytest
 import dptext as dp
 from commands import in_turn
 from dptext import sample_records
-from dptext.errors import ConfigError
+from dptext.errors import ConfigError, DataError
 
 LABELS: Final = ("--labels", "health,travel,money,leisure", "--label-field", "topic")
 SMALL: Final = ("--encoder", "glove", "--set", "words=8", "--set", "topics=4", "--epsilon", "2", "--text-field", "body")
@@ -126,7 +128,7 @@ def test_types_of_the_private_file_are_not_those_of_public_columns(folder: Path)
     ran(folder, "privatize", "typed.parquet", "typed-out.parquet", "--model", "typed-model", "--text-field", "body")
     found, known = pq.read_table(folder / "typed-out.parquet").to_pylist(), slots(folder)
     assert all(row["slots"] == known[row["body"]] for row in found)
-    assert {row["stars"] for row in found} == {None, "1", "2", "3", "4"}
+    assert {row["stars"] for row in found} == {None, 1, 2, 3, 4}
 
 
 def test_numbers_leave_as_numbers_in_parquet(folder: Path) -> None:
@@ -201,3 +203,113 @@ def test_labels_leave_in_the_type_of_public_ones(folder: Path, command: str) -> 
             ran(folder, "write", out, "typed.jsonl", "--label-field", "stars", "--text-field", "body", "--force")
         found = [json.loads(line) for line in (folder / "typed.jsonl").read_text("utf-8").splitlines()]
         assert {type(row["stars"]) for row in found} == {wanted}
+
+
+TYPED: Final[dict[str, tuple[str, Any]]] = {
+    "day": ("date32", [dt.date(2024, 5, 1 + i % 28) if i % 7 else None for i in range(150)]),
+    "at": ("timestamp[us]", [dt.datetime(2024, 5, 1, 8, i % 60) for i in range(150)]),
+    "price": ("decimal128", [Decimal("1.50") * i for i in range(150)]),
+    "small": ("int8", [i % 5 for i in range(150)]),
+    "kind": ("dictionary", ["a", None, "b"] * 50),
+    "yes": ("bool", [True, False] * 75),
+}
+
+
+def typed_pool() -> Any:
+    """A public table that declares types."""
+    pa = pytest.importorskip("pyarrow")
+    kinds = {
+        "day": pa.date32(), "at": pa.timestamp("us"), "price": pa.decimal128(7, 2), "small": pa.int8(),
+        "kind": pa.dictionary(pa.int32(), pa.string()), "yes": pa.bool_(),
+    }  # fmt: skip
+    texts = {"body": [row.text for row in sample_records(150, seed=2)]}
+    return pa.table(texts | {name: pa.array(own, kinds[name]) for name, (_, own) in TYPED.items()})
+
+
+def carried_types(path: Path) -> dict[str, str]:
+    """The types of the carried columns of a Parquet file."""
+    import pyarrow.parquet as pq  # an extra
+
+    schema = pq.read_schema(path)
+    return {name: str(schema.field(name).type) for name in TYPED}
+
+
+def test_carried_columns_leave_with_the_types_of_the_public_file(folder: Path) -> None:
+    """By each command that takes `--carry`: in Parquet, and as the same values in JSON Lines."""
+    pq = pytest.importorskip("pyarrow.parquet")
+    pool, carry = typed_pool(), ("--carry", ",".join(TYPED))
+    pq.write_table(pool, folder / "pool.parquet")
+    known = {row["body"]: row for row in reversed(pool.to_pylist())}
+    public, own = ("--public", "pool.parquet"), ("--text-field", "body", "--force")
+    ran(folder, "synthesize", "private.jsonl", "a.parquet", *public, "-m", "votes", *SMALL, *carry, "--force")
+    ran(folder, "summarize", "private.jsonl", "a.summary", *public, *SMALL, "--force")
+    ran(folder, "write", "a.summary", "b.parquet", *public, "--writer", "pool", *own, *carry)
+    ran(folder, "fit", *CHOSEN, *public, *carry, "--out", "dated")
+    for out in ("c.parquet", "c.jsonl"):
+        ran(folder, "privatize", "private.jsonl", out, "--model", "dated", *own)
+    wanted = {name: str(pool.schema.field(name).type) for name in TYPED}
+    for out in ("a.parquet", "b.parquet", "c.parquet"):
+        assert carried_types(folder / out) == wanted, out
+        rows = pq.read_table(folder / out).to_pylist()
+        assert all(row[name] == known[row["body"]][name] for row in rows for name in TYPED), out
+    row = json.loads((folder / "c.jsonl").read_text("utf-8").splitlines()[0])
+    assert (row["small"], row["yes"]) == tuple(known[row["body"]][name] for name in ("small", "yes"))
+    assert row["at"] == known[row["body"]]["at"].isoformat()
+
+
+@pytest.mark.parametrize("source", ["arrow", "pandas", "polars", "rows"])
+def test_carried_columns_of_frames_leave_with_their_types(folder: Path, source: str) -> None:
+    """What has a schema says the types; of objects of Python, the values of the whole public table do."""
+    pool = typed_pool()
+    given = {
+        "arrow": lambda: pool, "pandas": pool.to_pandas, "rows": pool.to_pylist,
+        "polars": lambda: pytest.importorskip("polars").from_arrow(pool),
+    }[source]()  # fmt: skip
+    carry = ("day", "at", "small", "yes")
+    fitted = dp.fit(dp.Candidates(epsilon=4, ranker="tfidf", carry=carry), given, text="body")
+    texts = [row.text for row in sample_records(30, seed=1)]
+    found = dp.privatize(texts, fitted)
+    found.write(folder / f"{source}.parquet")
+    import pyarrow.parquet as pq  # an extra
+
+    schema = pq.read_schema(folder / f"{source}.parquet")
+    wanted = {
+        "day": "date32[day]",
+        "at": "timestamp[us]",
+        "small": "int64" if source == "rows" else "int8",
+        "yes": "bool",
+    }
+    assert {name: str(schema.field(name).type) for name in carry} == wanted
+    assert str(found.to_pandas()["at"].dtype).startswith("datetime64")
+    assert all(type(each) in (dt.date, type(None)) for each in found.to_pandas()["day"])
+    features = found.to_dataset().features
+    assert (features["day"].dtype, features["small"].dtype) == ("date32", wanted["small"])
+    dp.save_model(fitted, folder / f"model-{source}")
+    assert dp.load_model(folder / f"model-{source}").spec == fitted.spec
+
+
+def test_a_corpus_as_frames_has_the_types_of_the_pool(folder: Path) -> None:
+    made = dp.synthesize(
+        texts_of(folder), typed_pool(), kind="votes", text="body", carry=[*TYPED], encoder="glove", words=8, topics=4
+    )
+    pandas = made.to_pandas()
+    assert {name: str(pandas[name].dtype) for name in ("small", "kind", "yes")} == {
+        "small": "int8", "kind": "category", "yes": "bool"
+    }  # fmt: skip
+    assert str(made.to_polars()["day"].dtype) == "Date"
+    assert made.to_dataset().features["price"].dtype == "decimal128(7, 2)"
+    assert [*made.to_dataset().features] == [*made.to_dict()]
+
+
+def texts_of(folder: Path) -> list[dict[str, Any]]:
+    """The private rows."""
+    return [json.loads(line) for line in (folder / "private.jsonl").read_text("utf-8").splitlines()]
+
+
+def test_types_of_settings_are_checked_when_they_are_fitted(folder: Path) -> None:
+    pool = [{"text": row.text, "day": "soon"} for row in sample_records(40, seed=2)]
+    for types in (("date",), ("int64", "bool"), "int64"):
+        with pytest.raises(ConfigError, match="type"):
+            dp.Candidates(epsilon=3, ranker="tfidf", carry=("day",), carry_types=types)  # type: ignore[arg-type]
+    with pytest.raises(DataError, match="not of its column's type"):
+        dp.fit(dp.Candidates(epsilon=3, ranker="tfidf", carry=("day",), carry_types=("date32[day]",)), pool)

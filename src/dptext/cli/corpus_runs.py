@@ -151,7 +151,8 @@ def _with_columns(
         return found
     if not pool and public is not None:
         refuse_same(source, public)
-    return found.joined(Carried.of(pool or layout.read_public(public, keep=carry), carry))
+    read = pool or layout.read_public(public, keep=carry)
+    return found.joined(Carried.of(read, carry, public, layout.settings()["input_format"]))
 
 
 def _fitted(wanted: CorpusSpec, pool: Sequence[Record], seed: int | None) -> Fitted:

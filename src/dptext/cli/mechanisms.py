@@ -29,6 +29,7 @@ from dptext.errors import ConfigError
 from dptext.mechanism import Answers, HasRemarks, HasTraining, Learns, Promise, Spec, Traits, setting_fields, settings
 from dptext.privacy.guarantee import Basis, format_delta, format_epsilon
 from dptext.registry import MECHANISMS, SYNTHESES, answers
+from dptext.runs.carried import with_carried_types
 from dptext.runs.models import save_model
 from dptext.text.files import require_free
 from dptext.text.records import ID_FIELD
@@ -240,11 +241,14 @@ def fit(
             public if learns else None, label=label_field, keep=carries if pool is None else ()
         )
         say_if_in_other_language(wanted, learned)
+        offered = None if pool is None else layout.read_public(pool, label=label_field, keep=carries)
+        source, kind = pool or public, layout.settings()["input_format"]
+        wanted = with_carried_types(wanted, learned if offered is None else offered, source, kind)
         model = fitted_on(
             wanted,
             public=learned,
             private=[] if private is None else layout.read(private, label=label_field),
-            pool=None if pool is None else layout.read_public(pool, label=label_field, keep=carries),
+            pool=offered,
             seed=seed,
         )
         fit_of_pool = None

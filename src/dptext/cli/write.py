@@ -21,7 +21,8 @@ from dptext.cli.grouped import computes, leaves, runs
 from dptext.cli.terminal import DRAFTED, counted, say
 from dptext.errors import ConfigError
 from dptext.runs import summarizing, writing
-from dptext.runs.certificate import certificate_path
+from dptext.runs.carried import Carried
+from dptext.runs.certificate import Certificate, certificate_path
 from dptext.runs.synthesized import REPORT_SUFFIXES, paths_of, text_columns
 from dptext.text.files import Target, refuse_inputs
 from dptext.text.records import TEXT_FIELD, Fields, Record
@@ -150,6 +151,8 @@ def write(
         raise ConfigError("Expected --price with --dry-run alone, which says what writing would cost.")
     if dry_run:
         asks = ["Nothing is asked or written now.", *ready.asks(prices)]
+    if public is not None:  # the file says the types of its columns, and the records do not
+        ready = replace(ready, carried=Carried.of(public, pool.carried, pool.public))
         print(json.dumps({"sentences": asks}, indent=2) if as_json else "\n".join(asks))
         return
     keeps = ready.writer != "pool"

@@ -71,7 +71,7 @@ class Embedded:
     def traits(self) -> Traits:
         """The traits of the other mechanism, except for the released output."""
         inner, both = self.mechanism.traits, self.output == "both"
-        leaving: dict[str, Any] = {"releases_text": both, "releases_vectors": True, "carries": ()}
+        leaving: dict[str, Any] = {"releases_text": both, "releases_vectors": True, "carries": (), "carried_types": ()}
         leaving["keeps_words"] = both and inner.keeps_words
         return replace(inner, takes_pool=False, trains=False, **leaving)
 

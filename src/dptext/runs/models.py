@@ -12,9 +12,11 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from os import PathLike
 from pathlib import Path
+from typing import cast
 
 from dptext.errors import ConfigError, DPTextError
 from dptext.mechanism import Learns, Mechanism, OnProgress, Spec, settings
+from dptext.runs.carried import with_carried_types
 from dptext.runs.specs import on_device, spec_from_settings
 from dptext.text.files import new_folder, sha256_of, write_private
 from dptext.text.inputs import SAVE_AGAIN, parse_json
@@ -104,6 +106,8 @@ def fitted(
     given |= {name: records(each, keep) for name, each, keep in others if each is not None}
     if traits.trains and on_progress is not None:
         given["on_progress"] = on_progress
+    own, source = ("public", public) if pool is None else ("pool", pool)
+    spec = with_carried_types(spec, cast("list[Record]", given[own]), source)
     call: Callable[..., Mechanism[str]] = spec.fit
     try:
         return call(**given)

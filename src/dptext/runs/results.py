@@ -19,6 +19,7 @@ from dptext.runs.drawing import Drawing, Stream
 from dptext.runs.plan import reveals_of
 from dptext.runs.statements import Statement, stated
 from dptext.runs.streaming import BATCH_SIZE, layout, limited, released, require_apart, require_guarantee, typed
+from dptext.runs.typed_frames import pandas_columns, to_dataset
 from dptext.sampling.randomness import Randomness, secure
 from dptext.text.batches import Batch
 from dptext.text.column_types import array, as_number, of_data
@@ -125,7 +126,8 @@ class Privatized(Iterable[Release[str]]):
         """Return a pandas data frame with the input's column names and the index of the privatized frame.
 
         Ids and kept fields keep their values and types, so that frames merge by them. Labels have the type of their
-        input column if each label of the public set is a value of that type.
+        input column if each label of the public set is a value of that type. Columns of public texts that leave have
+        the types of the public table.
 
         The index is the private frame's own: reset the index before you hand the frame on.
 
@@ -138,6 +140,7 @@ class Privatized(Iterable[Release[str]]):
         for name, kind in columns.types:
             if columns.label and name == self._fields.label:
                 found[name] = _of_type(found[name], kind)
+        found = pandas_columns(found, dict(self.spec.traits.carried_types))
         return pd.DataFrame({**found, **self._own}, index=self._index)
 
     def to_dataset(self) -> Any:
@@ -147,18 +150,16 @@ class Privatized(Iterable[Release[str]]):
 
         Errors as `to_records`; MissingExtraError: datasets is not installed.
         """
-        with needing("A Dataset", "dptext[frames]"):
-            import datasets  # noqa: PLC0415 (an extra)
         found = {**self._columns(), **{name: list(column) for name, column in self._own.items()}}
         label, labels, types = self._fields.label, self.spec.traits.labels, dict(self._layout([]).types)
         if label in types and self.spec.traits.releases_labels:
             found[label] = array(found[label], types[label]).to_pylist()
-        features = datasets.Dataset.from_dict(found).features
+        features = dict[str, Any]()
         for name, kind in self._features.items():
             classes = set(getattr(kind, "names", ()))
             if name in self._own or (name == label and (name in types or set(labels) <= classes) and labels):
                 features[name] = kind
-        return datasets.Dataset.from_dict(found, features=features)
+        return to_dataset(found, dict(self.spec.traits.carried_types), features)
 
     def write(self, path: str | Path, *, format: Format | None = None, force: bool = False) -> Certificate:
         """Write the releases to a file and the certificate beside it; return the certificate.

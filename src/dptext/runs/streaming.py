@@ -114,12 +114,13 @@ def require_apart(spec: Spec, fields: Fields) -> None:
 def typed(columns: Columns, found: Mapping[str, Any], spec: Spec) -> Columns:
     """Return the columns with the types of the input's columns of the same names, for columns whose values leave.
 
-    Columns of public texts that leave have nothing of the input but maybe a name.
+    Columns of public texts that leave have the types of the public table, and nothing of the input but maybe a name.
     """
     fields = columns.fields
     named = [*filter(None, [fields.id]), *(name for name in columns.keep if name not in spec.traits.carries)]
     label = fields.label if columns.label else None
-    return replace(columns, types=written(found, named, label, spec.traits.labels))
+    own = written(found, named, label, spec.traits.labels)
+    return replace(columns, types=(*own, *spec.traits.carried_types))
 
 
 def split(batches: Iterable[Batch], size: int) -> Iterator[Batch]:

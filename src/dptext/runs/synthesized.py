@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
@@ -16,6 +16,7 @@ from dptext.privacy.guarantee import Guarantee
 from dptext.runs.carried import Carried
 from dptext.runs.certificate import Certificate, certificate_path
 from dptext.runs.specs import synthesis_from_settings
+from dptext.runs.typed_frames import pandas_columns, to_dataset, typed_columns
 from dptext.synthesis.page import topics_page
 from dptext.synthesis.report import Topics
 from dptext.synthesis.summary import Summary
@@ -24,9 +25,7 @@ from dptext.text.columns import TEXTS_ONLY, Columns
 from dptext.text.declarations import schema_of
 from dptext.text.files import Target, sha256_of, writing
 from dptext.text.formats import READ_ONLY, Format, Scalar, detect_format, endings, output_format
-from dptext.text.packed_rows import load_pyarrow
 from dptext.text.records import LABEL_FIELD, Fields, Release
-from dptext.text.schema import DeclaredColumn
 from dptext.text.writers import APPENDABLE, encode_batch, write_all
 from dptext.types import Json
 
@@ -49,7 +48,7 @@ class Synthesized:
         settle: call to settle the charge of a run with settled=False, before anybody sees the corpus; else None.
         data: contents of the output file if no text is released.
         fields: names of the columns of texts and labels.
-        carried: types of the columns of the pool that leave with its texts, for formats with types.
+        carried: types of the columns of the pool that leave with its texts, for formats with types and frames.
     """
 
     releases: tuple[Release[str], ...]
@@ -83,6 +82,7 @@ class Synthesized:
     def columns(self) -> Columns:
         """The columns of the texts in JSON Lines."""
         label = bool(self.releases) and self.releases[0].label is not None
+        label |= self.has_summary and bool(self.certificate.settings["labels"])
         return Columns(label=label, keep=self.fields.keep, fields=self.fields, types=self._label_types)
 
     @property
@@ -141,17 +141,23 @@ class Synthesized:
         if self.certificate.writes_from_summary:
             labels = tuple(str(each) for each in cast("list[Json]", self.certificate.settings["labels"]))
             kind, columns = text_columns(path, format, labels, self.fields)
-            declared = schema_of(cast("list[str]", self.certificate.settings.get("columns", [])))
-            more = (*_types(declared), *self.carried) if kind is Format.PARQUET else ()
-            return kind, replace(columns, types=(*self._label_types, *more))
+            types = tuple(self.types.items()) if kind is Format.PARQUET else self._label_types
+            return kind, replace(columns, types=types)
         kind, columns = file_columns(path, format, self.certificate.settings, self.fields)
-        more = self.carried if kind is Format.PARQUET else ()
-        return kind, replace(columns, types=(*self._label_types, *more) if self.releases else ())
+        if self.has_summary:
+            return kind, replace(columns, fields=self.fields)
+        types = tuple(self.types.items()) if kind is Format.PARQUET else self._label_types
+        return kind, replace(columns, types=types if self.releases else ())
+
+    @property
+    def has_summary(self) -> bool:
+        """Whether this is the result of `dptext.summarize`, or of adding summaries."""
+        return self.certificate.settings["kind"] == "summary" and bool(self.data)
 
     @property
     def summary(self) -> Summary:
         """The summary that was measured. ConfigError: this is not the result of `dptext.summarize`."""
-        if self.certificate.settings["kind"] != "summary" or not self.data:
+        if not self.has_summary:
             raise ConfigError("Expected the result of dptext.summarize, found other results: they hold no summary.")
         return Summary.of_bytes(self.data)
 
@@ -166,24 +172,29 @@ class Synthesized:
             found[name] = [each and as_number(each, kind) for each in found[name]]
         return {**found, **{name: [each.kept[name] for each in self.releases] for name in own.keep}}
 
+    @property
+    def types(self) -> dict[str, str]:
+        """The names of the Arrow types of columns that hold no texts, as declarations or the public pool say them."""
+        columns = self.certificate.settings.get("columns", []) if self.certificate.writes_from_summary else []
+        named = ((each.name, each.arrow) for each in schema_of(cast("list[str]", columns)) if each.arrow != "string")
+        return dict((*self._label_types, *named, *self.carried)) if self.releases else {}
+
     def to_pandas(self) -> Any:
-        """Return a pandas data frame. MissingExtraError: pandas is not installed."""
+        """Return a pandas data frame in the types of `types`. MissingExtraError: pandas is not installed."""
         with needing("A data frame", "dptext[frames]"):
             import pandas as pd  # noqa: PLC0415 (an extra)
-        return pd.DataFrame(self.to_dict())
+        return pd.DataFrame(pandas_columns(self.to_dict(), self.types))
 
     def to_polars(self) -> Any:
         """Return a polars data frame. MissingExtraError: polars is not installed."""
         with needing("A polars data frame", "polars"):
             import narwhals as nw  # noqa: PLC0415 (slow to load)
 
-            return nw.from_dict(self.to_dict(), backend="polars").to_native()
+            return nw.from_dict(typed_columns(self.to_dict(), self.types), backend="polars").to_native()
 
     def to_dataset(self) -> Any:
         """Return a `datasets.Dataset` of Hugging Face. MissingExtraError: datasets is not installed."""
-        with needing("A Dataset", "dptext[frames]"):
-            import datasets  # noqa: PLC0415 (an extra)
-        return datasets.Dataset.from_dict(self.to_dict())
+        return to_dataset(self.to_dict(), self.types, {})
 
     def __repr__(self) -> str:
         return f"Synthesized({self.certificate.settings['kind']}, {len(self.releases):,} texts)"
@@ -198,12 +209,6 @@ class Synthesized:
 def paths_of(target: Path) -> tuple[Path, ...]:
     """Return the paths of one output: the corpus, its certificate, the report as JSON, the report as a page."""
     return target, certificate_path(target), *(target.with_name(target.name + end) for end in REPORT_SUFFIXES)
-
-
-def _types(declared: Iterable[DeclaredColumn]) -> Types:
-    """Return the Arrow types of columns that hold no texts."""
-    arrow, _ = load_pyarrow()
-    return tuple((each.name, arrow.type_for_alias(each.arrow)) for each in declared if each.arrow != "string")
 
 
 def file_columns(

@@ -105,7 +105,7 @@ def synthesize(
     require_pool_leaves(spec, carry)
     Columns(label=bool(spec.labels), keep=tuple(carry), fields=Fields(text=text, label=label)).names(Format.JSONL)
     fitted, pool = read_pool(spec, corpus, public, text=public_text or text, keep=tuple(carry), seed=seed)
-    carried = Carried.of(pool, carry)
+    carried = Carried.of(pool, carry, public)
     found = run(corpus, fitted, payment=payment, randomness=randomness)
     return found.joined(carried) if carry else found
 

@@ -142,7 +142,7 @@ def prepared(
     if public is not None:
         records = as_records(public, text=public_text or text, keep=tuple(carry))
         found = found.with_pool(pool_texts(records))
-        carried = Carried.of(records, carry)
+        carried = Carried.of(records, carry, public)
         inputs += (Path(public),) if isinstance(public, str | PathLike) else ()
     if not found.public.has_pool:
         raise ConfigError(

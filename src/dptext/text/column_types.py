@@ -13,8 +13,8 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Final
 
-from dptext.errors import DataError, MissingExtraError
-from dptext.text.formats import as_string, spelled
+from dptext.errors import ConfigError, DataError, MissingExtraError
+from dptext.text.formats import Format, as_string, file_format, spelled
 from dptext.text.inputs import open_input
 from dptext.text.labels import meaning
 from dptext.text.packed_rows import class_names, load_pyarrow, values_of
@@ -25,6 +25,9 @@ Types = tuple[tuple[str, Any], ...]
 _WHOLE: Final = re.compile(r"u?int(8|16|32|64)")
 _UNLIKE: Final = "A value cannot be written: it is not of its column's type. The mechanism has to keep to this type."
 _NUMBERS: Final = re.compile(r"u?int(8|16|32|64)|float|double")
+_ZONED: Final = re.compile(r"timestamp\[(s|ms|us|ns), tz=([^\]]{1,64})\]")
+_DECIMAL: Final = re.compile(r"(decimal\d{2,3})\((\d{1,2}), (-?\d{1,2})\)")
+_CATEGORY: Final = re.compile(r"dictionary<values=(.+), indices=int32, ordered=[01]>")
 #: Functions that parse a text as a value of a type, by the beginning of the type's name.
 _READ: Final[dict[str, Callable[[str], object]]] = {
     "bool": lambda text: as_number(text, "bool"),
@@ -139,15 +142,69 @@ def label_type(kind: Any, labels: Sequence[str]) -> Any:
     return None
 
 
+def of_public(public: Any, format: Format | None = None) -> dict[str, str | None]:
+    """Return the names of the types that a public table declares for its columns, None for texts.
+
+    A Parquet file, a data frame and a Dataset declare types.
+    """
+    is_file = isinstance(public, str | PathLike)
+    if is_file and file_format(Path(public), format) is not Format.PARQUET:
+        return {}
+    found = (of_parquet(Path(public)) if is_file else of_data(public)) or {}
+    return {name: None if kind is None else str(kind) for name, kind in found.items()}
+
+
+def type_named(kind: str) -> Any:
+    """Return the pyarrow type of a name as `str` gives those of `of_schema`. ConfigError: it is no such name."""
+    arrow, _ = load_pyarrow()
+    with contextlib.suppress(ValueError, AttributeError):
+        if parts := _ZONED.fullmatch(kind):
+            return arrow.timestamp(parts[1], tz=parts[2])
+        if parts := _DECIMAL.fullmatch(kind):
+            return getattr(arrow, parts[1])(int(parts[2]), int(parts[3]))
+        if parts := _CATEGORY.fullmatch(kind):
+            return arrow.dictionary(arrow.int32(), type_named(parts[1]))
+        return arrow.type_for_alias(kind)
+    raise ConfigError(f"Expected the name of a type of Arrow, such as int64 or date32, found {kind!r:.80}.")
+
+
+def checked_types(given: Sequence[str], names: Sequence[str]) -> tuple[str, ...]:
+    """Return the names of types of as many columns, "" for texts; none is fine. ConfigError: one is not kept."""
+    if isinstance(given, str) or len(given) not in (0, len(names)):
+        raise ConfigError(f"Expected a type for each of {len(names)} columns that leave, found {given!r:.80}.")
+    known = (*_READ, "dictionary<")
+    if wrong := [each for each in given if each and not (_NUMBERS.fullmatch(each) or each.startswith(known))]:
+        raise ConfigError(f"Expected names of types such as int64, date32[day] or '', found {wrong[0]!r:.80}.")
+    return tuple(given)
+
+
+def as_typed(values: Sequence[Any], kind: str) -> Sequence[Any]:
+    """Return the values as a pyarrow array of the type of this name; numbers and booleans without pyarrow as a list.
+
+    DataError: a value does not fit.
+    """
+    try:
+        found = type_named(kind)
+    except MissingExtraError:
+        if not is_number(kind):
+            raise
+        return [as_number(each, kind) if isinstance(each, str) else each for each in values]
+    made: Sequence[Any] = array(values, found)
+    return made
+
+
 def of_values(values: Iterable[object]) -> str | None:
-    """Return the type of numbers or booleans, None among them or not; None for other values, or none."""
+    """Return the type of numbers, booleans, dates or times, None among them or not; None for other values, or none."""
     found = [each for each in values if each is not None]
     if any(isinstance(each, int) and not _in_int64(each) for each in found):
         return None  # no type of a column holds them; they leave as texts
+    if any(isinstance(each, datetime | time) and each.tzinfo is not None for each in found):
+        return None
     kinds = {type(each) for each in found}
     named: Mapping[frozenset[type], str] = {
         frozenset({int}): "int64", frozenset({float}): "double", frozenset({int, float}): "double",
-        frozenset({bool}): "bool",
+        frozenset({bool}): "bool", frozenset({date}): "date32[day]", frozenset({time}): "time64[us]",
+        frozenset({datetime}): "timestamp[us]",
     }  # fmt: skip
     return named.get(frozenset(kinds))
 

@@ -21,7 +21,7 @@ import numpy as np
 
 from dptext.errors import ConfigError
 from dptext.text.batches import Kept, Releases, groups
-from dptext.text.column_types import array
+from dptext.text.column_types import array, type_named
 from dptext.text.columns import VECTOR_FIELD, Columns, Values
 from dptext.text.files import Target, writing
 from dptext.text.formats import DELIMITED, Format, Scalar, as_string, is_compressed, output_format, safe_cell
@@ -147,9 +147,7 @@ class _ParquetWriter:
         names = columns.names(Format.PARQUET)
         vectors = self._arrow.list_(self._arrow.float32())
         always = len(names) - len(columns.keep) - columns.label
-        types = {
-            name: self._arrow.type_for_alias(kind) if isinstance(kind, str) else kind for name, kind in columns.types
-        }
+        types = {name: type_named(kind) if isinstance(kind, str) else kind for name, kind in columns.types}
         types |= {VECTOR_FIELD: vectors} if columns.vector else {}
         kinds = (types.get(name, self._arrow.string()) for name in names)
         self._schema = self._arrow.schema(

@@ -52,6 +52,7 @@ from dptext.sampling.exponential import Exponential
 from dptext.sampling.randomness import Randomness
 from dptext.sampling.top_k import LabelResponse, TopKRandomizedResponse
 from dptext.text.batches import Batch, Releases
+from dptext.text.column_types import as_typed, checked_types
 from dptext.text.formats import Scalar, is_scalar
 from dptext.text.inputs import reading_saved
 from dptext.text.reading import as_records
@@ -123,6 +124,7 @@ class Candidates(OneEpsilon):
             least exact.
         carry: columns of the public texts that leave beside a candidate, such as slots or a rating. They are public,
             and cost nothing. Of a text that occurs twice with one label the first ones count.
+        carry_types: names of their Arrow types, "" for texts; empty takes those of the public table.
     """
 
     epsilon: float
@@ -138,6 +140,7 @@ class Candidates(OneEpsilon):
     label_share: float = 0.0
     precision: Literal["auto", "float32", "bfloat16", "int8"] = "auto"
     carry: tuple[str, ...] = field(default=(), metadata={UNSAID: True})
+    carry_types: tuple[str, ...] = field(default=(), metadata={UNSAID: True})
     kind: Literal["candidates"] = field(default="candidates", init=False)
 
     def __post_init__(self) -> None:
@@ -154,6 +157,7 @@ class Candidates(OneEpsilon):
             raise ConfigError(f"Expected k={self.k} to be 0 with selection={self.selection!r}: only top_k has a k.")
         object.__setattr__(self, "labels", _validate.labels(self.labels))
         object.__setattr__(self, "carry", _validate.names(carry=self.carry))
+        object.__setattr__(self, "carry_types", checked_types(self.carry_types, self.carry))
         if self.label_weight and not self.labels:
             raise ConfigError(
                 f"Expected labels with label_weight={self.label_weight!r}, found none. Name the public set, as in "
@@ -170,7 +174,11 @@ class Candidates(OneEpsilon):
     def traits(self) -> Traits:
         """The mechanism reads the label of a record if labels take part in the ranking or the release."""
         reads, trains = bool(self.weight or self.label_share), self.ranker in ("text", "sentence", "distilled")
-        return Traits(takes_pool=True, trains=trains, labels=self.labels, reads_labels=reads, carries=self.carry)
+        types = tuple((name, kind) for name, kind in zip(self.carry, self.carry_types, strict=False) if kind)
+        return Traits(
+            takes_pool=True, trains=trains, labels=self.labels, reads_labels=reads, carries=self.carry,
+            carried_types=types,
+        )  # fmt: skip
 
     @property
     def released(self) -> tuple[PureEvent | ExponentialEvent]:
@@ -270,7 +278,10 @@ class Candidates(OneEpsilon):
     def _carried(self, chosen: Sequence[Record]) -> dict[str, tuple[Scalar, ...]]:
         if any(name not in record.kept for record in chosen for name in self.carry):
             raise ConfigError(f"Expected public records that keep {', '.join(self.carry)}, as carry={self.carry!r}.")
-        return {name: tuple(record.kept[name] for record in chosen) for name in self.carry}
+        found = {name: tuple(record.kept[name] for record in chosen) for name in self.carry}
+        for name, kind in self.traits.carried_types:
+            as_typed(found[name], kind)  # before a charge: a value that does not fit would end a run
+        return found
 
     def _checked(self, given: list[Record], name: str) -> list[Record]:
         require_labels(given, self.labels, name)
