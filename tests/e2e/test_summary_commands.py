@@ -411,10 +411,10 @@ def test_a_summary_is_shown_in_a_screen(folder: Path) -> None:
     report = read(folder / "a.summary").report
     known = report.estimates.by_label
     for i, name in enumerate(LABELS):
-        line, *words = [each for each in said if each.startswith(f"  {name} ")]
+        line, *words = [each for each in said if each.startswith(f"  {name}: ")]
         mute = [each for each in said if re.match(rf"  none beyond the noise: .*\b{name}\b", each)]
         assert len(words) + len(mute) == 1
-        assert mute or re.fullmatch(rf"  {name} +(\w+ [\d,]+ \([\d,]+ to [\d,]+\)(, )?)+", words[0])
+        assert mute or re.fullmatch(rf"  {name}: +(\w+: [\d,]+ \([\d,]+ to [\d,]+\)(, )?)+", words[0])
         low, high = (f"{float(each[i]):,.0f}" for each in (known.low, known.high))
         assert f"({low} to {high})" in line
     assert "Topics, largest first:" in said

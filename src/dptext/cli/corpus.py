@@ -1,7 +1,8 @@
 """`dptext utility corpus`: measure what a synthetic corpus kept of a private one, beside originals and public texts."""
 
+import contextlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, cast
 
@@ -20,7 +21,7 @@ from dptext.errors import ConfigError, DPTextError
 from dptext.estimates import Estimate
 from dptext.mechanism import settings
 from dptext.runs.certificate import certificate_path
-from dptext.runs.verification import verify
+from dptext.runs.verification import read_certificate, verify
 from dptext.text.declarations import schema_of, with_files
 from dptext.text.files import Target, refuse_inputs, sha256_of
 from dptext.text.formats import Format, detect_format
@@ -33,6 +34,7 @@ from dptext.types import Json, jsonable
 from dptext.utility.classification import best_zero_shot, evaluate, train_tfidf
 from dptext.utility.columns import cells_of, columns_kept, independent
 from dptext.utility.corpus import corpus_kept
+from dptext.utility.gap import Answers, ClosedGap, closed_gap, right_answers
 from dptext.utility.leaving import leaving
 from dptext.utility.tables import (
     ORIGINAL,
@@ -98,30 +100,17 @@ def corpus(
     labels = tuple(sorted({record.label for record in private if record.label}))
     pool, made, held = (relabelled(records, labels) for records in (pool, made, held))
     embedder = RememberingEmbedder(load_encoder(encoder, judged=[record.text for record in private]))
-    rows: dict[str, dict[str, Estimate | float]] = {}
-    for name, records in ((ORIGINAL, own), (RELEASED, made), (PUBLIC_ONLY, pool)):
-        texts: Sequence[str] = [record.text for record in records]
-        given: Sequence[str | None] = [record.label for record in records]
-        kept = corpus_kept(
-            texts, given, private=private, real=real, pool=pool, labels=labels, embedder=embedder, seed=seed
-        )
-        rows[name] = dict(kept.cells())
-        if name == PUBLIC_ONLY and labels and not any(given):  # as anybody could: by the names of the labels
-            texts, given = best_zero_shot(texts, _meanings(files.released, labels), embedder, real)
-        known = [(text, label) for text, label in zip(texts, given, strict=True) if label]
-        if labels and known:
-            trained = train_tfidf([text for text, _ in known], [label for _, label in known], seed=seed)
-            rows[name]["accuracy"] = evaluate(trained, real, seed=seed).accuracy
-    compared = _compared(rows, schema, label_field, labels, {ORIGINAL: own, RELEASED: made}, real, seed)
     parts = {ORIGINAL: own, RELEASED: made, PUBLIC_ONLY: pool}
+    rows, closed = _measured(parts, private, real, _meanings(files.released, labels), embedder, seed)
+    compared = _compared(rows, schema, label_field, labels, {ORIGINAL: own, RELEASED: made}, real, seed)
     headline: list[str] = []
     if out is not None:
-        report = _report(parts, held, rows, labels, embedder, seed)
+        report = replace(_report(parts, held, rows, labels, embedder, seed), closed=closed)
         headline = report.written(out, embedder, [_real_texts(held, embedder.name, seed)], force=force)
     guessed = bool(labels) and not any(record.label for record in pool)
     released, public = (cell(rows[name].get("told_apart"), interval) for name in (RELEASED, PUBLIC_ONLY))
     said = [
-        *(_learned(rows, labels, label_field, guessed=guessed) if labels or not compared else []),
+        *(_learned(rows, closed, labels, label_field, guessed=guessed) if labels or not compared else []),
         *compared,
         f"A classifier tells the corpus from real texts with AUC {released}, public text with {public}; .5 is perfect.",
         "Its texts have no record of their own, so there is no fidelity to measure.",
@@ -135,8 +124,43 @@ def corpus(
         full += ["", *_table(rows, table), "", *_table(rows, each)]
     data: dict[str, Json] = {"note": NOT_PRIVATE, "seed": seed, "labels": [*labels]}
     data["rows"] = {row: {head: jsonable(value) for head, value in found.items()} for row, found in rows.items()}
+    data["gap_closed"] = None if closed is None else closed.to_dict()
     more = [*full, "", _real_texts(held, embedder.name, seed)]
     printing.answer([*headline, *said], screen, more, data, drawn=seed if drawn else None)
+
+
+def _measured(
+    parts: Mapping[str, Sequence[Record]],
+    private: Sequence[Record],
+    real: Sequence[Record],
+    names: Mapping[str, str],
+    embedder: Embedder,
+    seed: int,
+) -> tuple[dict[str, dict[str, Estimate | float]], ClosedGap | None]:
+    """Return the numbers of each row, and the share of the gap that the corpus closes, if all rows have labels.
+
+    `names` are the meanings of labels; none without labels.
+    """
+    rows: dict[str, dict[str, Estimate | float]] = {}
+    answered: dict[str, Answers] = {}
+    for row, records in parts.items():
+        texts: Sequence[str] = [record.text for record in records]
+        given: Sequence[str | None] = [record.label for record in records]
+        kept = corpus_kept(
+            texts, given, private=private, real=real, pool=parts[PUBLIC_ONLY], labels=[*names], embedder=embedder,
+            seed=seed,
+        )  # fmt: skip
+        rows[row] = dict(kept.cells())
+        if row == PUBLIC_ONLY and names and not any(given):  # as anybody could: by the names of the labels
+            texts, given = best_zero_shot(texts, names, embedder, real)
+        known = [(text, label) for text, label in zip(texts, given, strict=True) if label]
+        if names and known:
+            trained = train_tfidf([text for text, _ in known], [label for _, label in known], seed=seed)
+            rows[row]["accuracy"] = evaluate(trained, real, seed=seed).accuracy
+            answered[row] = right_answers(trained, real)
+    if answered.keys() < parts.keys():
+        return rows, None
+    return rows, closed_gap(*(answered[row] for row in (ORIGINAL, RELEASED, PUBLIC_ONLY)), seed=seed)
 
 
 def _report(
@@ -239,12 +263,15 @@ def _compared(
 def _fields_of(
     released: Path, layout: options.Layout, label_field: str | None, measured: tuple[str, ...] = ()
 ) -> Fields:
-    """Return the fields of a corpus: those that `synthesize` writes, or the user's names. No label if there is none."""
+    """Return the fields of a corpus: those that its certificate names, or the user's. No label if there is none."""
     if detect_format(released) is Format.TEXT:
         return Fields()
-    there = survey(released).columns
-    text = TEXT_FIELD if TEXT_FIELD in there else layout.text_field
-    label = next((name for name in (LABEL_FIELD, label_field) if name in there), None)
+    there, certified = survey(released).columns, dict[str, str]()
+    with contextlib.suppress(DPTextError):  # there is none, or one of another version
+        certified |= read_certificate(certificate_path(released)).fields
+    text, named = (certified.get(name, name) for name in (TEXT_FIELD, LABEL_FIELD))
+    text = text if text in there else layout.text_field
+    label = next((name for name in (named, label_field) if name in there), None)
     if absent := [name for name in measured if name not in there]:
         raise ConfigError(f"Expected the column {absent[0]!r} in {released}, found {', '.join(there)}.")
     return Fields(text, label=label if label_field is not None else None, measured=measured)
@@ -252,6 +279,7 @@ def _fields_of(
 
 def _learned(
     rows: Mapping[str, Mapping[str, Estimate | float]],
+    closed: ClosedGap | None,
     labels: Sequence[str],
     label_field: str | None,
     *,
@@ -267,12 +295,11 @@ def _learned(
     made, public = right[RELEASED], right.get(PUBLIC_ONLY)
     said = f"Of the labels of real texts a classifier that learns from the corpus has {cell(made, interval)} right"
     said += f", from originals {cell(right[ORIGINAL], interval)}"
-    if public is None:
+    if public is None or closed is None:
         return [f"{said}; the public texts have no labels to learn from."]
     named = " (labelled by the names of the labels)" if guessed else ""
     said += f", from the public texts{named} {cell(public, interval)}."
-    assert isinstance(made, Estimate) and isinstance(public, Estimate)  # noqa: S101, PT018
-    return [f"{said} {worth(made, public)}"]
+    return [f"{said} {closed.sentence}"]
 
 
 def worth(made: Estimate, public: Estimate) -> str:

@@ -119,7 +119,7 @@ def release(
                 state = place.keep(_with_columns(found, carry, pool, layout, public, source), state)
         with finishing():
             certificate = place.publish(state, payment)
-    _say_what_was_made(target, state, certificate, payment, fields, as_json=ending.as_json)
+    _say_what_was_made(target, state, certificate, payment, as_json=ending.as_json)
 
 
 def _typed(
@@ -306,7 +306,6 @@ def _say_what_was_made(
     state: CorpusState,
     certificate: Certificate,
     payment: Payment | None,
-    fields: Fields,
     *,
     as_json: bool,
 ) -> None:
@@ -322,9 +321,7 @@ def _say_what_was_made(
     if HARDLY_MORE_THAN_NOISE in state.sentences:
         return
     if certificate.settings["kind"] == "summary":
-        named = {"text_field": fields.text, "label_field": fields.label}
-        columns = options.as_typed(**{name: own for name, own in named.items() if own != name.removesuffix("_field")})
-        print(next_of_summary(target, Summary.of_bytes(target.read_bytes()), *columns))
+        print(next_of_summary(target, Summary.of_bytes(target.read_bytes())))
         return
     print(f"Next: {shlex.join(['dptext', 'explain', str(target)])}; open {target.name}{REPORT_SUFFIXES[1]}.")
 
@@ -335,8 +332,8 @@ def files_of(target: Path) -> str:
     return f"{', '.join([str(target), *first])} and {last}"
 
 
-def next_of_summary(path: Path, summary: Summary, *columns: str, show: bool = True) -> str:
-    """Return a line with the next commands for a summary: to `show` it, and to write a corpus with these columns."""
+def next_of_summary(path: Path, summary: Summary, *, show: bool = True) -> str:
+    """Return a line with the next commands for a summary: to `show` it, and to write a corpus from it."""
     first = shlex.join(["dptext", *(["summary", "show"] if show else ["explain"]), str(path)])
     if HARDLY_MORE_THAN_NOISE in summary.report.warnings:
         return f"Next: {first}."
@@ -344,7 +341,7 @@ def next_of_summary(path: Path, summary: Summary, *columns: str, show: bool = Tr
         return f"Next: {first}. `dptext write` has no writer for it by itself: {WRITING_NEEDS}."
     corpus = path.with_suffix(".written.csv")  # never the name of the private file
     pool = "" if summary.public.has_pool else " --public POOL"
-    written = shlex.join(["dptext", "write", str(path), str(corpus), *columns])
+    written = shlex.join(["dptext", "write", str(path), str(corpus)])
     return f"Next: {f'{first}; ' if show else ''}{written}{pool}."
 
 

@@ -25,7 +25,7 @@ from dptext.runs.carried import Carried
 from dptext.runs.certificate import Certificate, certificate_path
 from dptext.runs.synthesized import REPORT_SUFFIXES, paths_of, text_columns
 from dptext.text.files import Target, refuse_inputs
-from dptext.text.records import TEXT_FIELD, Fields, Record
+from dptext.text.records import TEXT_FIELD, Record
 
 WHERE = Annotated[Path, options.file_argument(metavar="SUMMARY", help="What `dptext summarize` wrote.")]
 
@@ -53,12 +53,13 @@ class PoolAgain:
         """The columns that leave with texts of the pool."""
         return tuple(listed(self.carry, "--carry")) if self.carry else ()
 
-    def records(self, text_field: str) -> list[Record] | None:
+    def records(self, text_field: str | None, certificate: Certificate) -> list[Record] | None:
         """Return the records of the pool, with the columns that leave; None if no file is named."""
         if self.public is None:
             return None
         form = options.Layout(
-            text_field=self.public_text_field or text_field, delimiter=self.delimiter, encoding=self.encoding,
+            text_field=self.public_text_field or text_field or certificate.fields.get(TEXT_FIELD, TEXT_FIELD),
+            delimiter=self.delimiter, encoding=self.encoding,
             record=self.public_record, sheet=self.public_sheet, strip_html=self.strip_html,
         )  # fmt: skip
         return form.read_public(self.public, keep=self.carried)
@@ -94,9 +95,13 @@ def write(
             help="Shares of labels, or @FILE. Others keep their noisy share of the rest.",
         ),
     ] = None,
-    text_field: Annotated[str, leaves("--text-field", metavar="NAME", help="Column of the texts.")] = TEXT_FIELD,
+    text_field: Annotated[
+        str | None,
+        leaves("--text-field", metavar="NAME", help="Column of the texts. Default: its name in the measured file."),
+    ] = None,
     label_field: Annotated[
-        str | None, leaves("--label-field", metavar="NAME", help="Column of the labels. Default: label.")
+        str | None,
+        leaves("--label-field", metavar="NAME", help="Column of the labels. Default: its name in the measured file."),
     ] = None,
     pool: PoolAgain,
     template: Annotated[
@@ -126,16 +131,16 @@ def write(
     force: options.ForceOption = False,
     as_json: options.JsonOption = False,
 ) -> None:
-    fields = Fields(text_field, label=label_field)
     inputs = tuple(path for path in (summary, certificate_path(summary), pool.public) if path is not None)
     keep = target.with_name(f"{target.name}.part.jsonl")
     for path in (*paths_of(target), keep):
         refuse_inputs(path, inputs)
     for path in paths_of(target):
         Target(path, force, inputs, private=False).check()
-    shares, public = _mix(mix), pool.records(text_field)
-    read = summarizing.read_summary(summary)
-    writing.require_apart(read.summary, text_field, label_field, pool.carried)
+    shares, read = _mix(mix), summarizing.read_summary(summary)
+    public = pool.records(text_field, read.certificate)
+    fields = writing.names_of(read.summary, read.certificate, text_field, label_field, pool.carried)
+    writing.require_apart(read.summary, fields.text, fields.label, pool.carried)
     kept = (*(each.name for each in read.summary.spec.axes.columns), *pool.carried)
     text_columns(target, None, read.summary.spec.labels, replace(fields, keep=kept))
     options_given = {"size": size, "template": template, "allow_remote": allow_remote}
@@ -146,19 +151,19 @@ def write(
         read, writer=writer, mix=shares, public=public, text=text_field, carry=pool.carried, rounded=rounded,
         drop_other=drop_other, **settings,
     )  # fmt: skip
+    if public is not None:  # the file says the types of its columns, and the records do not
+        ready = replace(ready, carried=Carried.of(public, pool.carried, pool.public))
     prices = _prices(price)
     if price is not None and not dry_run:
         raise ConfigError("Expected --price with --dry-run alone, which says what writing would cost.")
     if dry_run:
         asks = ["Nothing is asked or written now.", *ready.asks(prices)]
-    if public is not None:  # the file says the types of its columns, and the records do not
-        ready = replace(ready, carried=Carried.of(public, pool.carried, pool.public))
         print(json.dumps({"sentences": asks}, indent=2) if as_json else "\n".join(asks))
         return
     keeps = ready.writer != "pool"
     with counted("writing", DRAFTED) as tell, _going_on(keep if keeps else None):
         made = writing.write(
-            ready, text=text_field, label=label_field, seed=seed, on_progress=tell, keep=keep if keeps else None,
+            ready, text=fields.text, label=fields.label, seed=seed, on_progress=tell, keep=keep if keeps else None,
             force=force,
         )  # fmt: skip
     certificate = replace(made, inputs=inputs).write(target, force=force)

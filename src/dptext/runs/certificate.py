@@ -108,7 +108,8 @@ class Certificate:
         max_per_author: the enforced maximum of records per author, if the run had one.
         also_reveals: what the run reveals besides the mechanism (kept fields, the number of records).
         charged: the charge that paid for the release; None without a ledger.
-        fields: the names in the file of the columns `id`, `text` and `label` that have other names.
+        fields: the names in the file of the columns `id`, `text` and `label` that have other names; of a summary,
+            those of what is written from it.
         reading: the changes to texts as they were read, by their names in `READING`; they show in releases.
         record: the record of plain text: "file", "line" or "block"; empty if records were rows.
         derived: where the output comes from, if it was not computed from private records: for texts that were written
@@ -258,10 +259,10 @@ def _digest(value: object) -> str:
 
 
 def _fields(found: Mapping[str, Json]) -> dict[str, str]:
-    usual = {name: name for name in (ID_FIELD, TEXT_FIELD, LABEL_FIELD)}
     named = {name: _typed(value, str) for name, value in found.items()}
-    others = {**usual, **named}
-    if len(others) > len(usual) or not all(named.values()) or len(set(others.values())) < len(usual):
+    there = {ID_FIELD: ID_FIELD, **named}  # a file may lack the others
+    known = named.keys() <= {ID_FIELD, TEXT_FIELD, LABEL_FIELD}
+    if not known or not all(named.values()) or len(set(there.values())) < len(there):
         raise ValueError("Expected names of columns, all different.")
     return named
 

@@ -32,7 +32,7 @@ from dptext.synthesis.summary import FittedSummary, Summary, SummarySpec
 from dptext.text.declarations import declared, schema_of, with_files
 from dptext.text.function_words import ENGLISH
 from dptext.text.inputs import lines_of, telling
-from dptext.text.records import TEXT_FIELD, Fields
+from dptext.text.records import LABEL_FIELD, TEXT_FIELD, Fields
 from dptext.text.survey import survey
 from dptext.text.tables import Texts
 from dptext.types import Json
@@ -331,6 +331,8 @@ def add(first: str | PathLike[str], *others: str | PathLike[str], disjoint: bool
     read = [name for name in READING if any(name in each.reading for each in certificates)]
     statement = stated(fitted, randomness=source, reading=read, record=certificate.record or None)
     named = statement.certificate(IN_MEMORY, hashlib.sha256(data).hexdigest(), 0, charged=None, fields={})
-    named = replace(named, derived={"added": [*digests]})
+    columns = certificate.fields if all(each.fields == certificate.fields for each in certificates) else {}
+    named = replace(named, derived={"added": [*digests]}, fields=columns)
     inputs = tuple(Path(each) for path in (first, *others) for each in (path, certificate_path(Path(path))))
-    return Synthesized((), report, report.sentences(), named, "", inputs, None, data)
+    fields = Fields(text=columns.get(TEXT_FIELD, TEXT_FIELD), label=columns.get(LABEL_FIELD))
+    return Synthesized((), report, report.sentences(), named, "", inputs, None, data, fields)

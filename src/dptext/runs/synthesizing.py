@@ -312,6 +312,8 @@ def _whole(found: Synthetic, certified: Callable[[str, int], Certificate], field
     named = Fields(text=fields.text, label=fields.label)
     unsigned = certified("", len(releases))
     made = Synthesized(releases, found.report, found.sentences, unsigned, data=alone, fields=named)
+    if made.has_summary:  # names of columns are the user's words, and those of what is written from it
+        unsigned = replace(unsigned, fields=made.columns.renamed)
     return replace(made, certificate=replace(unsigned, sha256=hashlib.sha256(made.json_lines()).hexdigest()))
 
 

@@ -122,7 +122,7 @@ def prepared(
     mix: Mapping[str, float] | None = None,
     public: Texts | None = None,
     public_text: str | None = None,
-    text: str = TEXT_FIELD,
+    text: str | None = None,
     carry: Sequence[str] = (),
     rounded: bool = False,
     drop_other: bool = False,
@@ -140,7 +140,8 @@ def prepared(
         inputs = (Path(summary), certificate_path(Path(summary)))
     carried = Carried()
     if public is not None:
-        records = as_records(public, text=public_text or text, keep=tuple(carry))
+        own = public_text or text or certificate.fields.get(TEXT_FIELD, TEXT_FIELD)
+        records = as_records(public, text=own, keep=tuple(carry))
         found = found.with_pool(pool_texts(records))
         carried = Carried.of(records, carry, public)
         inputs += (Path(public),) if isinstance(public, str | PathLike) else ()
@@ -176,6 +177,20 @@ def prepared(
             space.encoder.embed([])  # it judges what is written: that it is not here is said before the work
     mixed = replace(found if mix is None else found.mixed(mix), rounded=rounded, drop_other=drop_other)
     return Prepared(mixed, certificate, digest, inputs, name, how, instead, mix, carried)
+
+
+def names_of(
+    summary: Summary, certificate: Certificate, text: str | None, label: str | None, carry: Sequence[str] = ()
+) -> Fields:
+    """Return the names of the columns of texts and labels: those given, or those that the measured file had.
+
+    The default name takes the place of one that another column of what is written has.
+    """
+    taken = {ID_FIELD, *carry, *(column.name for column in summary.spec.schema)}
+    found = {name: own for name, own in certificate.fields.items() if own not in taken}
+    text = text or found.get(TEXT_FIELD, TEXT_FIELD)
+    own = label or found.get(LABEL_FIELD)
+    return Fields(text=text, label=own if label or own != text else None)
 
 
 def require_apart(summary: Summary, text: str, label: str | None, carry: Sequence[str] = ()) -> None:
@@ -225,7 +240,7 @@ def write(
     mix: Mapping[str, float] | None = None,
     public: Texts | None = None,
     public_text: str | None = None,
-    text: str = TEXT_FIELD,
+    text: str | None = None,
     label: str | None = None,
     carry: Sequence[str] = (),
     rounded: bool = False,
@@ -252,8 +267,8 @@ def write(
         public: the pool, for a summary that leaves it out. Its digest is checked. For a seed, texts in the same order
             give the same corpus.
         public_text: column of the pool's texts; None for the same name as `text`.
-        text: name of the column of texts.
-        label: name of the column of labels.
+        text: name of the column of texts; None for the name that it had in the measured file.
+        label: name of the column of labels; None likewise.
         carry: columns of the pool that leave with its texts, as they are public, such as slots or a rating; of a text
             that stands there twice the first. `public` must have them, as texts, numbers or dates.
         rounded: whether the values of columns are apportioned to the noisy numbers by largest remainders, not drawn.
@@ -279,7 +294,8 @@ def write(
             by, writer=writer, size=size, mix=mix, public=public, public_text=public_text, text=text, carry=carry,
             rounded=rounded, drop_other=drop_other, **set_,
         )  # fmt: skip
-    require_apart(by.summary, text, label, by.carried.names)
+    named = names_of(by.summary, by.certificate, text, label, by.carried.names)
+    require_apart(by.summary, named.text, named.label, by.carried.names)
     how, more = by.how, dict[str, Any]()
     source = secure() if seed is None else seeded(seed)
     if isinstance(how, FromLanguage):
@@ -299,7 +315,7 @@ def write(
     table = WrittenColumns.of(by.summary, made, source)
     return _derived(
         replace(made, sentences=said), table, by.certificate, by.sha256, {**by.said, **model}, by.inputs,
-        Fields(text=text, label=label, id=table.id, keep=tuple(table.columns)), by.carried,
+        replace(named, id=table.id, keep=tuple(table.columns)), by.carried,
     )  # fmt: skip
 
 
@@ -355,7 +371,7 @@ def _shares(of: Summary, mix: Mapping[str, float] | None) -> Iterator[str]:
         return
     names, shares = of.report.shown, of.shares
     order = np.argsort(-shares, kind="stable").tolist()
-    each = ", ".join(f"{names[i]} {shares[i]:.0%}" for i in order[:_SHOWN])
+    each = ", ".join(f"{names[i]}: {shares[i]:.0%}" for i in order[:_SHOWN])
     more = f", and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
     yield f"Wanted shares of labels, pulled towards equal by the share of noise in them: {each}{more}."
 
