@@ -42,6 +42,12 @@ def test_a_page_and_its_json_say_what_the_screen_says(folder: Path) -> None:
     page, data = (folder / "report.html").read_text("utf-8"), json.loads((folder / "report.json").read_text("utf-8"))
     assert {stat.S_IMODE((folder / name).stat().st_mode) for name in ("report.html", "report.json")} == {0o600}
     assert data["headline"] == first
+    said, closed = first[0], data["gap_closed"]
+    assert "interval at 95% over the 120 real texts that were judged, not over the noise" in said
+    assert said in page.replace("&#x27;", "'")
+    assert closed["texts"] == 120
+    assert {*closed["gap"]} == {"value", "low", "high", "confidence"}
+    assert said.startswith("Useful for training: yes, ") == bool(closed["closed"] and closed["closed"]["low"] > 0)
     assert all(line.split(":")[0] in page for line in first)
     assert "not guarantees" in page
     assert "<script" not in page

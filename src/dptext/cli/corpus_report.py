@@ -22,6 +22,7 @@ from dptext.text.records import Record
 from dptext.text.tokens import tokenize
 from dptext.types import Json, jsonable
 from dptext.utility.corpus_page import PageTable, Shares, corpus_page
+from dptext.utility.gap import ClosedGap
 from dptext.utility.leaving import Leaving
 from dptext.utility.tables import ORIGINAL, PUBLIC_ONLY
 
@@ -49,6 +50,7 @@ class CorpusReport:
         labels: the set of labels; empty without labels.
         leaves: what attacks show; None without records that the corpus was not made from.
         copied: share of the corpus' texts that are public texts, word for word.
+        closed: what the corpus teaches between public texts and originals; None without labels.
     """
 
     released: str
@@ -58,39 +60,21 @@ class CorpusReport:
     leaves: Leaving | None
     copied: float
     seed: int
-
-    @property
-    def gap(self) -> float | None:
-        """The share of the gap between public texts and originals that the corpus closes; None without a gap."""
-        own, made, public = (self.rows[row].get("accuracy") for row in (ORIGINAL, self.released, PUBLIC_ONLY))
-        if not isinstance(own, Estimate) or not isinstance(made, Estimate) or not isinstance(public, Estimate):
-            return None
-        return (made.value - public.value) / (own.value - public.value) if own.low > public.high else None
+    closed: ClosedGap | None = None
 
     def headline(self) -> list[str]:
         """Return the answers in words."""
         return [self._training(), self._reading(), self._leaving()]
 
     def _training(self) -> str:
-        made, public = (self.rows[row].get("accuracy") for row in (self.released, PUBLIC_ONLY))
+        made = self.rows[self.released].get("accuracy")
         if not isinstance(made, Estimate):
             return "Useful for training: not measured, as no labels are named or the corpus has none (--label-field)."
-        if not isinstance(public, Estimate):
+        if self.closed is None:
             return (
                 f"Useful for training: a classifier has {interval(made)} right; public texts have no labels to compare."
             )
-        if made.high < public.low:
-            answer = "no, public texts teach more"
-        elif made.low > public.high:
-            closed = (
-                ""
-                if self.gap is None
-                else f", {min(1.0, self.gap):.0%} of the gap between public texts and originals is closed"
-            )
-            answer = f"yes{closed}"
-        else:
-            answer = "not shown to be worth more than public texts"
-        return f"Useful for training: {answer}."
+        return f"Useful for training: {self.closed.answer}."
 
     def _reading(self) -> str:
         apart = self.rows[self.released].get("told_apart")
@@ -197,10 +181,11 @@ class CorpusReport:
         parts: list[Shares | PageTable] = [*shares, *self.words(), *self.attacks(), self.numbers()]
         text = corpus_page("What a corpus is worth", [NOT_PRIVATE, *self.headline()], parts, [*notes, _NO_GUARANTEE])
         data: dict[str, Json] = {
-            "note": NOT_PRIVATE, "headline": [*self.headline()], "gap_closed": self.gap, "public_texts": self.copied,
+            "note": NOT_PRIVATE, "headline": [*self.headline()], "public_texts": self.copied,
             "rows": {row: {head: jsonable(value) for head, value in found.items()} for row, found in self.rows.items()},
             "shares": {each.title: {"names": [*each.names], **{row: [*own] for row, own in each.rows.items()}}
                        for each in shares},
+            "gap_closed": None if self.closed is None else self.closed.to_dict(),
             "leaving": None if self.leaves is None else self.leaves.to_dict(),
         }  # fmt: skip
         for path, content in ((page, text), (beside(page), json.dumps(data, indent=2))):
