@@ -8,7 +8,7 @@ import pytest
 
 from browser import browser
 from dptext.synthesis.page import topics_page
-from dptext.synthesis.report import LabelWords, Topics
+from dptext.synthesis.report import Topics
 
 pytestmark = pytest.mark.slow
 LABELS = (

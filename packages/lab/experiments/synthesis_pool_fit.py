@@ -19,7 +19,7 @@ from synthesis_splits import SPLITS
 
 from dptext.sampling.randomness import seeded
 from dptext.synthesis.blocks import COUNTS, UNLIKE
-from dptext.synthesis.report import CorpusFit
+from dptext.synthesis.pool_findings import CorpusFit
 from dptext.synthesis.space import UNLIKE_SHARE
 from dptext.synthesis.sums import STEPS
 from dptext.synthesis.votes import TopicReport, topics_alone

@@ -19,7 +19,8 @@ from dptext.runs import summarizing
 from dptext.runs.certificate import certificate_path
 from dptext.runs.synthesized import paths_of
 from dptext.synthesis.agreement import Estimated
-from dptext.synthesis.report import LabelWords, Topics
+from dptext.synthesis.label_words import LabelWords
+from dptext.synthesis.report import Topics
 from dptext.text.files import Target, refuse_inputs
 
 _WIDTH: Final = 80  # columns of a screen

@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 
 from dptext.synthesis.pool import apportioned
-from dptext.synthesis.report import Shortage
+from dptext.synthesis.pool_findings import Shortage
 from dptext.synthesis.spec import MIX
 from dptext.types import Floats, Integers
 

@@ -9,7 +9,8 @@ from typing import Final
 import numpy as np
 
 from dptext.synthesis.agreement import Estimated
-from dptext.synthesis.report import LabelWords, Topics
+from dptext.synthesis.label_words import LabelWords
+from dptext.synthesis.report import Topics
 
 _STYLE: Final = (
     "body{font:15px/1.45 system-ui,sans-serif;max-width:62rem;margin:2rem auto;padding:0 1rem;color:#222}"

@@ -10,183 +10,22 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from statistics import NormalDist
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dptext.synthesis.agreement import NORMAL, WRONG, Estimated, Estimates, Known
+from dptext.synthesis.agreement import NORMAL, Estimated, Estimates, Known
 from dptext.synthesis.column_numbers import ColumnNumbers
+from dptext.synthesis.label_words import LabelWords
 from dptext.synthesis.lengths import LengthNumbers
+from dptext.synthesis.pool_findings import CorpusFit, Shortage
 from dptext.types import Floats, Json
 
-_SURE: Final = 3.0  # standard deviations above which a pool is said not to fit
 HARDLY_MORE_THAN_NOISE: Final = (
     "The output is hardly more than noise: do not use it. Is the corpus empty, or does it have other fields, labels or "
     "another encoding than was stated? dptext check tells."
 )
 _NAMED: Final = 8  # labels or topics in a sentence
-_NAMED_WORDS: Final = 12  # of a label
-
-
-@dataclass(frozen=True, slots=True)
-class CorpusFit:
-    """The fit of a public pool to a private corpus.
-
-    Attributes:
-        share: noisy share of private texts that are less like the pool than 90% of the pool's own texts; 0.1 is usual.
-        margin: half of the 95% interval of the share.
-        fits: False if the share is above twice the usual share, by more than chance explains.
-    """
-
-    share: float
-    margin: float
-    fits: bool
-
-    @classmethod
-    def of(
-        cls, unlike: float, deviation: float, units: float, deviation_of_units: float, *, usual: float, compared: int
-    ) -> CorpusFit:
-        """Return the fit from noisy numbers and their deviations; `usual` was estimated from `compared` pool texts."""
-        units = max(units, 1.0)
-        least = 2 * usual
-
-        # The deviation of unlike - share * units, by both noises and by the sampling of records and of `usual`.
-        def spread(share: float) -> float:
-            chance = usual * (1 - usual) * (1 / units + 1 / compared) * units**2
-            return math.sqrt(deviation**2 + (share * deviation_of_units) ** 2 + chance)
-
-        share = min(max(unlike / units, 0.0), 1.0)
-        misfit = unlike - least * units > _SURE * spread(least)
-        return cls(share, min(1.0, NORMAL * spread(share) / units), not misfit)
-
-    @property
-    def sentence(self) -> str:
-        """The finding and its remedy, in words."""
-        return (
-            f"The pool does not fit: {self.share:.0%} of the texts (within {self.margin:.0%}) are less like it than "
-            "nine in ten of its own are. Give public texts of the same kind."
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Shortage:
-    """Labels of which a public pool has too few texts for the noisy mix of labels.
-
-    Attributes:
-        labels: name, wanted share, and share of the pool that noisy numbers read as this label, of each such label; the
-            label that lacks most comes first.
-        texts: number of released texts.
-        most: number of texts that a pool with enough texts would release.
-        others: labels whose released texts are probably mostly of other kinds, as the pool has few of these labels.
-    """
-
-    labels: tuple[tuple[str, float, float], ...]
-    texts: int
-    most: int
-    others: tuple[str, ...] = ()
-
-    @property
-    def sentence(self) -> str:
-        """The finding and its remedy, in words."""
-        named, by = [], " by the noisy numbers"
-        for name, wanted, had in self._shown:
-            named.append(f"{name}: {_part(wanted)} wanted, {_part(had)} of the pool is read as {name}{by}")
-            by = ""
-        few, more = f"The pool seems to have too few texts of some labels: {'; '.join(named)}.", ""
-        if self.texts < self.most:
-            few += f" {self.texts:,} texts leave, not {self.most:,}, so that the mix of labels is kept."
-            more = ", or set size for more"
-        if self.others:
-            few += (
-                f" Texts of {', '.join(self.others[:_NAMED])} are the nearest ones, probably of other kinds: good for"
-            )
-            few += " training, not for reading."
-        return f"{few} Give public texts that are worded like the private ones, of each label{more}."
-
-    @property
-    def _shown(self) -> Sequence[tuple[str, float, float]]:
-        return self.labels[:_NAMED]
-
-
-def _part(share: float) -> str:
-    return "none" if not share else f"{share:.0%}" if share >= 0.01 else "under 1%"
-
-
-@dataclass(frozen=True, slots=True)
-class LabelWords:
-    """The words that each label has more often than public text.
-
-    The words are chosen by their noisy numbers. So intervals of 95% each would hold the number without noise less often
-    than in 95%. If R of M words are shown, each interval has the level 1 - .05 R / M. Then the share of shown intervals
-    that do not hold their number is at most 5% on average (false coverage rate; Benjamini and Yekutieli 2005).
-
-    Attributes:
-        words: word, noisy number of units with it among their marks, and expected number by public text, for at most
-            `_NAMED_WORDS` words of each label, those first that exceed the expected number most.
-        margin: half of the interval of each number.
-    """
-
-    words: tuple[tuple[tuple[str, float, float], ...], ...]
-    margin: float
-
-    @classmethod
-    def of(
-        cls, names: Sequence[str], known: Known, counts: Known, rates: Floats, texts: Floats,
-        telling: NDArray[np.bool_],
-    ) -> LabelWords:  # fmt: skip
-        """Return the words whose numbers exceed the expected ones by more than chance gives any word.
-
-        `known` has the noisy numbers `(labels, width)`, and `counts` those of units `(labels,)`. `rates`
-        `(labels, width)` are those of public texts, which vary as those of so many independent `texts` `(labels,)` do.
-        `telling` `(width,)` says which words can be shown.
-        """
-        units = np.maximum(counts.numbers, counts.deviation)[:, None]
-        usual = units * rates
-        gained = known.numbers - usual
-        spread = _spread(known.deviation, counts.deviation, units, rates, texts[:, None])
-        candidates = max(2, len(gained) * int(telling.sum()))
-        beyond = gained > spread * math.sqrt(2 * math.log(candidates))  # about the largest of so many deviations
-        found = []
-        for numbers, more, expected, shown in zip(known.numbers, gained, usual, beyond & telling, strict=True):
-            order = np.argsort(-more, kind="stable")
-            best = order[shown[order]][:_NAMED_WORDS]
-            found.append(tuple((names[i], float(numbers[i]), float(expected[i])) for i in best))
-        shown = max(1, sum(map(len, found)))
-        return cls(tuple(found), NormalDist().inv_cdf(1 - WRONG / 2 * shown / candidates) * known.deviation)
-
-    def interval(self, number: float) -> tuple[float, float]:
-        """Return the interval of a number; no number of units is below 0."""
-        return max(0.0, number - self.margin), max(0.0, number + self.margin)
-
-    def shown(self, number: float) -> str:
-        """Return a number with its interval."""
-        low, high = self.interval(number)
-        return f"{max(0.0, number):,.0f} ({low:,.0f} to {high:,.0f})"
-
-    def to_dict(self, labels: Sequence[str]) -> dict[str, Json]:
-        """Return JSON-able data."""
-        each: dict[str, Json] = {
-            label: [
-                {"word": word, "number": round(n, 3), "interval": [round(end, 3) for end in self.interval(n)],
-                 "expected": round(usual, 3)}
-                for word, n, usual in own
-            ]
-            for label, own in zip(labels, self.words, strict=True)
-        }  # fmt: skip
-        return {"by_label": each, "margin": self.margin}
-
-
-def _spread(of_number: float, of_units: float, units: Floats, rates: Floats, texts: Floats) -> Floats:
-    """Return the deviation `(labels, width)` of number - units * rate, if private and public texts have one rate p.
-
-    Both noises, the sampling of the private texts, n p (1 - p), and that of the public ones, n^2 p (1 - p) / m, are
-    independent. p is (m rate + 1) / (m + 2), which is above 0 also for a word that no public text has.
-    """
-    p = (texts * rates + 1) / (texts + 2)
-    sampled = p * (1 - p) * (units + units**2 / texts)
-    return np.asarray(np.sqrt(of_number**2 + (rates * of_units) ** 2 + sampled))
 
 
 @functools.lru_cache(maxsize=4)  # a report is read several times as it is written: each would take 1 ms and more

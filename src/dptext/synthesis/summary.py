@@ -23,6 +23,7 @@ from dptext.synthesis.agreement import Known, least_squares
 from dptext.synthesis.blocks import COUNTS, LENGTHS, TOPICS, UNLIKE, WORDS
 from dptext.synthesis.column_numbers import column_numbers, mean_of
 from dptext.synthesis.fitting import fit_public
+from dptext.synthesis.label_words import LabelWords
 from dptext.synthesis.labelling import class_sizes
 from dptext.synthesis.lengths import LengthNumbers, length_shares
 from dptext.synthesis.lexicon import rate_texts, untelling_words
@@ -30,9 +31,10 @@ from dptext.synthesis.marginals import AUTO, Marginal
 from dptext.synthesis.measured import MeasuredSpec
 from dptext.synthesis.measuring import OnePass
 from dptext.synthesis.pool import PublicPool
+from dptext.synthesis.pool_findings import CorpusFit
 from dptext.synthesis.public import Public
 from dptext.synthesis.readings import Corpus
-from dptext.synthesis.report import CorpusFit, LabelWords, Topics
+from dptext.synthesis.report import Topics
 from dptext.synthesis.rows import RowModel
 from dptext.synthesis.space import UNLIKE_SHARE
 from dptext.synthesis.spec import Fitted, Progress, Synthetic

@@ -11,15 +11,10 @@ in that way: so the corpora are neighbours, and some corpora that have next to n
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
-import os
-import sys
-import zlib
-from collections.abc import Callable, Generator, Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cache
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
@@ -30,164 +25,23 @@ from dptext.errors import DataError
 from dptext.mechanism import Answers, settings
 from dptext.privacy.guarantee import Relation, Trust
 from dptext.runs.private import Private
-from dptext.sampling.hub import UNIT_STEPS, Nudged
-from dptext.sampling.randomness import Randomness, secure, seeded
+from dptext.sampling.hub import UNIT_STEPS
+from dptext.sampling.randomness import secure, seeded
 from dptext.synthesis.measured import MeasuredSpec
-from dptext.synthesis.readings import Corpus
-from dptext.synthesis.spec import CorpusSpec, Fitted, Synthetic
+from dptext.synthesis.spec import CorpusSpec, Fitted
 from dptext.synthesis.sums import STEPS, Draws, Noise, PrivateSum
 from dptext.testing.case import ContractError, require, run_checks
-from dptext.testing.silence_checks import listening
-from dptext.text.batches import Batch
+from dptext.testing.corpus_case import CANARY, CorpusCase, ObservedRun, Round
 from dptext.text.files import create_private
 from dptext.text.records import Fields, Record
 from dptext.text.samples import sample_records
-from dptext.types import Floats, Integers
+from dptext.types import Floats
 
-_CANARY: Final = "zqcorpuscanary"
 _NOISES: Final = 12  # runs whose noise is measured: one on all records, the others on few
 _FEW: Final = 16  # records of these others: noise does not depend on how many there are
 _DRAWS: Final = 5_000  # draws of each sum's noise, at least: they show a tenth more or less noise
 _DEVIATIONS: Final = 5.0  # of an estimated variance that chance explains
 _BY_CHANCE: Final = 1e-9  # of a sum, that even noise seems uneven
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class Round:
-    """One sum of a run, in steps: without noise, as released, and its noise."""
-
-    clean: Integers
-    noisy: Floats
-    noise: Noise
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class Choices:
-    """Tokens that were chosen side by side, one a group, with the inputs of the choice: sums over units, in steps."""
-
-    total: Integers
-    public: Floats
-    choice: Nudged
-    chosen: Integers
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class ObservedRun:
-    """The observed behaviour of a run."""
-
-    rounds: tuple[Round, ...]
-    choices: tuple[Choices, ...]
-    found: Synthetic
-    told: str
-    written: tuple[str, ...]
-
-
-class _Recorder(Draws):
-    """Draws that record their inputs. Sums and choices are those of a replayed run, if they have the same shape."""
-
-    __slots__ = ("_replay", "choices", "rounds")
-
-    def __init__(self, randomness: Randomness, replay: ObservedRun | None) -> None:
-        super().__init__(randomness)
-        self._replay = replay
-        self.rounds: list[Round] = []
-        self.choices: list[Choices] = []
-
-    def noisy(self, clean: Integers, noise: Noise) -> Floats:
-        place, noisy = len(self.rounds), super().noisy(clean, noise)
-        self.rounds.append(Round(clean.copy(), noisy, noise))
-        before = self._replay.rounds[place : place + 1] if self._replay else ()
-        return before[0].noisy if before and len(before[0].clean) == len(clean) else noisy
-
-    def chosen(self, choice: Nudged, total: Integers, public: Floats) -> Integers:
-        place, drawn = len(self.choices), super().chosen(choice, total, public)
-        self.choices.append(Choices(total.copy(), public.copy(), choice, drawn))
-        before = self._replay.choices[place : place + 1] if self._replay else ()
-        return before[0].chosen if before and before[0].total.shape == total.shape else drawn
-
-    def groups(self, units: Sequence[tuple[int, str]], groups: Integers) -> list[int]:
-        """Return groups that are the same for a text in every run, so that two runs can be compared."""
-        return [zlib.crc32(text.encode()) % int(groups[label]) for label, text in units]
-
-    def takes(self, n: int, before: str, text: str) -> bool:
-        """Prefer the first text by an order that is the same in every run."""
-        return n == 1 or zlib.crc32(text.encode()) < zlib.crc32(before.encode())
-
-
-#: Records, or a function that reads records.
-Records = Sequence[Record] | Corpus
-
-
-@dataclass(frozen=True, slots=True)
-class CorpusCase:
-    """The input of a check."""
-
-    fitted: Fitted
-    records: tuple[Record, ...] = field(repr=False)
-    seed: int
-
-    def run(
-        self,
-        records: Records,
-        *,
-        replay: ObservedRun | None = None,
-        batch: int = 64,
-        randomness: Randomness | None = None,
-    ) -> ObservedRun:
-        """Run on records, or on their reader, with a seed; noisy sums and choices are those of `replay`, if any."""
-        draws = _Recorder(randomness or seeded(self.seed), replay)
-
-        def corpus() -> Generator[Batch, None, None]:
-            assert not callable(records)  # noqa: S101
-            yield from (Batch.of(records[start : start + batch]) for start in range(0, len(records), batch))
-
-        with listening() as told, _writes() as written:
-            found = self.fitted.synthesize(records if callable(records) else corpus, draws)
-        return ObservedRun(tuple(draws.rounds), tuple(draws.choices), found, told(), tuple(written))
-
-    @property
-    def neighbours(self) -> Iterator[tuple[str, Relation, list[Record]]]:
-        """Corpora that differ from the records in one unit, each with its relation."""
-        records, authors = list(self.records), [record.author for record in self.records]
-        labels = self.fitted.spec.labels or (None,)
-        if self.fitted.spec.unit == "author":
-            one = next(name for name in authors if name)
-            others = [record for record in records if record.author != one]
-            texts = [f"{_CANARY} {record.text}" for record in records * 4]
-            many = [Record(f"many{i}", text, label=labels[0], author="new") for i, text in enumerate(texts)]
-            yield "an author's records were removed", Relation.ADD_OR_REMOVE_ONE, others
-            yield "an author of many records was added", Relation.ADD_OR_REMOVE_ONE, records + many
-            yield "an author was replaced", Relation.REPLACE_ONE, others + [replace(each, author=one) for each in many]
-            return
-        yield "a record was removed", Relation.ADD_OR_REMOVE_ONE, records[1:]
-        long = f"{records[0].text} {_CANARY} " * 50
-        for i, label in enumerate(labels):  # for every second label with words that public lists have
-            text = long + " ".join(record.text for record in records if i % 2)
-            added = Record(_CANARY, text, label=label, author="new")
-            yield "a record was added", Relation.ADD_OR_REMOVE_ONE, [*records, added]
-            yield "a record was replaced", Relation.REPLACE_ONE, [added, *records[1:]]
-
-    @property
-    def others(self) -> Iterator[tuple[str, list[Record]]]:
-        """Corpora that are no neighbours: of other sizes, lengths, words and shares of labels."""
-        records, labels = list(self.records), self.fitted.spec.labels or (None,)
-        yield "none of its records", []
-        yield "one record", records[:1]
-        yield "no record of one label", [each for each in records if each.label != labels[0]][: len(records) // 3]
-        long = [replace(each, text=f"{each.text} {_CANARY} " * 9) for each in records * 2]
-        yield "longer texts of one label, and more of them", [replace(each, label=labels[-1]) for each in long]
-
-    @property
-    def nothing(self) -> list[Record]:
-        """Records that add nothing: without text, with a label that is not public, or without an author."""
-        label, author = (self.fitted.spec.labels or (None,))[0], self.records[0].author
-        blank = ("", " \n", "\u200b\u2060\ufeff")  # the last has width zero
-        found = [Record(f"blank{i}", text, label=label, author=author) for i, text in enumerate(blank)]
-        if self.fitted.spec.labels:
-            found += [Record(f"odd{i}", _CANARY, label=odd, author=author) for i, odd in enumerate((_CANARY, None))]
-        if self.fitted.spec.unit == "author":
-            found.append(Record("nobody", self.records[0].text, label=label))
-        return found
 
 
 def _reach(noise: Noise, relation: Relation) -> float:
@@ -282,11 +136,11 @@ def check_reading(case: CorpusCase) -> None:
     label, author = "label" if spec.labels else None, "author" if spec.unit == "author" else None
     fields = Fields(label=label, author=author, measured=spec.measured_fields)
     rows = [{"text": each.text, "label": each.label, "author": each.author, **each.kept} for each in case.records]
-    odd = [{**rows[0], "text": text} for text in (None, 3, f"{_CANARY}\0", "\ud800")] + [{"label": rows[0]["label"]}]
+    odd = [{**rows[0], "text": text} for text in (None, 3, f"{CANARY}\0", "\ud800")] + [{"label": rows[0]["label"]}]
     lines = [json.dumps(row) for row in (*odd, *rows)]
     with TemporaryDirectory() as folder:
         whole, empty = Path(folder, "whole.jsonl"), Path(folder, "empty.jsonl")
-        for path, held in ((whole, "\n".join([*lines[:40], "{", *lines[40:], _CANARY])), (empty, "")):
+        for path, held in ((whole, "\n".join([*lines[:40], "{", *lines[40:], CANARY])), (empty, "")):
             with create_private(path) as file:
                 file.write(held.encode())
 
@@ -348,13 +202,13 @@ def _is_even(drawn: Floats) -> bool:
 def check_silence(case: CorpusCase) -> None:
     """No private text, label or author is released, printed, logged, or shown; nothing is written, by any code."""
     canaries = [
-        Record(f"{_CANARY}{i}", f"{record.text} {_CANARY}", label=record.label, author=f"{_CANARY} {i % 3}")
+        Record(f"{CANARY}{i}", f"{record.text} {CANARY}", label=record.label, author=f"{CANARY} {i % 3}")
         for i, record in enumerate(case.records)
     ]
     run = case.run([*canaries, *case.nothing])
     data = run.found.data.decode("latin-1")
     shown = [repr(run.found), data, run.told, repr(case.fitted), repr(case.fitted.spec), *map(str, case.fitted.digests)]
-    require(not any(_CANARY in each.lower() for each in shown), "no private text, label or author shows")
+    require(not any(CANARY in each.lower() for each in shown), "no private text, label or author shows")
     require(not run.written, "no file is written, and nothing sent: no sum without noise ever lies on a disk")
 
 
@@ -385,52 +239,3 @@ def check_synthesis(
     name of a check.
     """
     return run_checks(CORPUS_CHECKS, CorpusCase(fitted, tuple(records or _sampled(fitted.spec)), seed), checks)
-
-
-_watching: list[list[str]] = []
-
-
-#: Other events by which Python makes data visible to others.
-_OUTWARD: Final = (
-    *("sqlite3.connect", "os.mkdir", "os.rename", "os.link", "os.symlink", "os.system", "os.exec", "os.fork"),
-    *("os.posix_spawn", "os.spawn", "subprocess.Popen", "socket.connect", "socket.sendto", "socket.sendmsg"),
-    *("shutil.copyfile", "syslog.syslog"),
-)
-
-
-@cache
-def _install() -> None:
-
-    def hook(event: str, arguments: tuple[Any, ...]) -> None:
-        if not _watching:
-            return
-        if event == "open":
-            path, mode, flags = arguments
-            if set(mode or "") & set("wax+") or (flags or 0) & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):
-                _watching[-1].append(str(path))
-        elif event in _OUTWARD:
-            _watching[-1].append(event)
-
-    sys.addaudithook(hook)
-
-
-@contextlib.contextmanager
-def _writes() -> Iterator[list[str]]:
-    """Collect the files that are opened for writing, and other outward events, also by code that is not Python's."""
-    _install()
-    _watching.append([])
-    before = _bytes_written()
-    try:
-        yield _watching[-1]
-        if _bytes_written() != before:
-            _watching[-1].append("bytes")
-    finally:
-        _watching.pop()
-
-
-def _bytes_written() -> int:
-    try:
-        counted = Path("/proc/thread-self/io").read_bytes()
-    except OSError:
-        return 0
-    return int(counted.split(b"wchar: ")[1].split()[0])

@@ -10,7 +10,7 @@ import pytest
 
 from dptext.cli.summary import _HEIGHT, _lines
 from dptext.synthesis.page import topics_page
-from dptext.synthesis.report import LabelWords, Topics
+from dptext.synthesis.report import Topics
 
 
 def report(n_labels: int, n_words: int, n_topics: int) -> Topics:

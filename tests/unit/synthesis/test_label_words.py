@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from dptext.synthesis.agreement import NORMAL, Known
+from dptext.synthesis.label_words import LabelWords
 from dptext.synthesis.lexicon import mark_rates, rate_texts
-from dptext.synthesis.report import LabelWords
 from dptext.types import Floats, Integers
 
 LABELS, WIDTH, DEVIATION = 4, 1_000, 10.0

@@ -17,7 +17,7 @@ from dptext.sampling.randomness import seeded
 from dptext.synthesis.blocks import UNLIKE
 from dptext.synthesis.measured import FIT_SHARE
 from dptext.synthesis.prototypes import Prototypes
-from dptext.synthesis.report import CorpusFit, Topics
+from dptext.synthesis.report import Topics
 from dptext.synthesis.spec import Fitted
 from dptext.synthesis.summary import SummarySpec
 from dptext.synthesis.sums import STEPS, Draws, Noise, PrivateSum

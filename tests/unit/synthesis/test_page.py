@@ -7,8 +7,9 @@ from statistics import NormalDist
 import numpy as np
 
 from dptext.synthesis.agreement import Known
+from dptext.synthesis.label_words import LabelWords
 from dptext.synthesis.page import topics_page
-from dptext.synthesis.report import LabelWords, Topics
+from dptext.synthesis.report import Topics
 
 COUNTS = np.array([[10.0, 500.0, -4.0], [20.0, 7.0, 300.4]])
 TOPICS = tuple(((word, "and", "more", "words"), (f"<b>{word}</b> & so on",)) for word in ("pay", "pain", "trip"))

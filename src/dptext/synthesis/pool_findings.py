@@ -1,0 +1,97 @@
+"""What noisy numbers say of a public pool: its fit to a private corpus, and labels of which it has too few texts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from dptext.synthesis.agreement import NORMAL
+
+_SURE: Final = 3.0  # standard deviations above which a pool is said not to fit
+_NAMED: Final = 8  # labels in a sentence
+
+
+@dataclass(frozen=True, slots=True)
+class CorpusFit:
+    """The fit of a public pool to a private corpus.
+
+    Attributes:
+        share: noisy share of private texts that are less like the pool than 90% of the pool's own texts; 0.1 is usual.
+        margin: half of the 95% interval of the share.
+        fits: False if the share is above twice the usual share, by more than chance explains.
+    """
+
+    share: float
+    margin: float
+    fits: bool
+
+    @classmethod
+    def of(
+        cls, unlike: float, deviation: float, units: float, deviation_of_units: float, *, usual: float, compared: int
+    ) -> CorpusFit:
+        """Return the fit from noisy numbers and their deviations; `usual` was estimated from `compared` pool texts."""
+        units = max(units, 1.0)
+        least = 2 * usual
+
+        # The deviation of unlike - share * units, by both noises and by the sampling of records and of `usual`.
+        def spread(share: float) -> float:
+            chance = usual * (1 - usual) * (1 / units + 1 / compared) * units**2
+            return math.sqrt(deviation**2 + (share * deviation_of_units) ** 2 + chance)
+
+        share = min(max(unlike / units, 0.0), 1.0)
+        misfit = unlike - least * units > _SURE * spread(least)
+        return cls(share, min(1.0, NORMAL * spread(share) / units), not misfit)
+
+    @property
+    def sentence(self) -> str:
+        """The finding and its remedy, in words."""
+        return (
+            f"The pool does not fit: {self.share:.0%} of the texts (within {self.margin:.0%}) are less like it than "
+            "nine in ten of its own are. Give public texts of the same kind."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Shortage:
+    """Labels of which a public pool has too few texts for the noisy mix of labels.
+
+    Attributes:
+        labels: name, wanted share, and share of the pool that noisy numbers read as this label, of each such label; the
+            label that lacks most comes first.
+        texts: number of released texts.
+        most: number of texts that a pool with enough texts would release.
+        others: labels whose released texts are probably mostly of other kinds, as the pool has few of these labels.
+    """
+
+    labels: tuple[tuple[str, float, float], ...]
+    texts: int
+    most: int
+    others: tuple[str, ...] = ()
+
+    @property
+    def sentence(self) -> str:
+        """The finding and its remedy, in words."""
+        named, by = [], " by the noisy numbers"
+        for name, wanted, had in self._shown:
+            named.append(f"{name}: {_part(wanted)} wanted, {_part(had)} of the pool is read as {name}{by}")
+            by = ""
+        few, more = f"The pool seems to have too few texts of some labels: {'; '.join(named)}.", ""
+        if self.texts < self.most:
+            few += f" {self.texts:,} texts leave, not {self.most:,}, so that the mix of labels is kept."
+            more = ", or set size for more"
+        if self.others:
+            few += (
+                f" Texts of {', '.join(self.others[:_NAMED])} are the nearest ones, probably of other kinds: good for"
+            )
+            few += " training, not for reading."
+        return f"{few} Give public texts that are worded like the private ones, of each label{more}."
+
+    @property
+    def _shown(self) -> Sequence[tuple[str, float, float]]:
+        return self.labels[:_NAMED]
+
+
+def _part(share: float) -> str:
+    return "none" if not share else f"{share:.0%}" if share >= 0.01 else "under 1%"
