@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from browser import browser
+from dptext.synthesis.label_words import LabelWords
 from dptext.synthesis.page import topics_page
 from dptext.synthesis.report import Topics
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from dptext.cli.summary import _HEIGHT, _lines
+from dptext.synthesis.label_words import LabelWords
 from dptext.synthesis.page import topics_page
 from dptext.synthesis.report import Topics
 

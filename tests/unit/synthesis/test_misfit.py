@@ -16,6 +16,7 @@ from dptext.registry import SYNTHESES
 from dptext.sampling.randomness import seeded
 from dptext.synthesis.blocks import UNLIKE
 from dptext.synthesis.measured import FIT_SHARE
+from dptext.synthesis.pool_findings import CorpusFit
 from dptext.synthesis.prototypes import Prototypes
 from dptext.synthesis.report import Topics
 from dptext.synthesis.spec import Fitted
