@@ -2,12 +2,15 @@
 
     python packages/lab/experiments/summary_choices.py rates                 # marks, and how numbers become rates
     python packages/lab/experiments/summary_choices.py labels --epsilon 1    # which label a written text leaves under
+    python packages/lab/experiments/summary_choices.py shares                # which share of rho each block has
     python packages/lab/experiments/summary_choices.py pool                  # which label a text of the pool gets
     python packages/lab/experiments/summary_choices.py weight                # what words weigh beside the class means
 
 The split is "public" of `summary.py`: requests of four intents, of which the pool has two. The "private" half is
 public, too. `rates` reads test texts by naive Bayes with the believed rates. `labels` writes texts with the built-in
-model, labels them in several ways, and tries a classifier that learns from them on test texts. `pool` labels texts of
+model, labels them in several ways, and tries a classifier that learns from them on test texts, on this split, and
+with `--split sentences` on sentences of six newsgroups whose pool is SNIPS. `shares` reads test texts by class means,
+words and both, and tries a classifier that learns from the pool writer's texts. `pool` labels texts of
 the pool, on this split and on halves of the public part of 20 Newsgroups, whose pool has all labels or two thirds.
 `weight` reads test texts by class means and words of this split, with its pool and with one of ATIS, and of the posts.
 """
@@ -16,6 +19,7 @@ from __future__ import annotations
 
 import argparse
 import random
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -126,10 +130,54 @@ def by_rates(case: Case) -> None:
             print(f"epsilon {epsilon}, {marks} marks: {'; '.join(line)}", flush=True)
 
 
-def by_labels(case: Case, epsilon: float, size: int) -> None:
+def by_shares(case: Case, seeds: int) -> None:
+    """Print what is read right, and what the pool writer's texts teach, by the shares of points, counts and words."""
+    own, given = [row["text"] for row in case.base], [row["label"] for row in case.base]
+    for weights in ((4, 1, 4), (4, 0.5, 4), (4, 2, 4), (6, 1, 2), (3, 1, 6), (2, 1, 6)):
+        point, count, word = (0.99 * weight / sum(weights) for weight in weights)
+        spec = case.spec(epsilon=1.0, point_share=point, count_share=count, word_share=word)
+        right: dict[str, list[float]] = {}
+        for found in case.summaries(spec, seeds):
+            points = found.public.pool.space.points(case.texts)  # type: ignore[union-attr]
+            made = FromPool().write(found, seeded(0))
+            taken = own + list(made.texts), given + [label or "" for label in made.labels]
+            for name, share in (
+                ("class means", case.right(labelled(found, points)[0])),
+                ("words", case.right(word_scores(found, case.texts))),
+                ("both", case.right(judged(found, case.texts, points)[0])),
+                ("pool", taught(*taken, case.test)["accuracy"]),
+            ):
+                right.setdefault(name, []).append(share)
+        told = "; ".join(f"{name} {np.mean(each):.3f} ±{np.std(each, ddof=1):.3f}" for name, each in right.items())
+        print(f"{' : '.join(f'{weight:g}' for weight in weights)}: {told}", flush=True)
+
+
+class Sentences(Case):
+    """Sentences of six newsgroups, from the public part of the split of 20 Newsgroups; the pool is SNIPS."""
+
+    def __init__(self) -> None:
+        news = synthesis_splits.SPLITS["20 Newsgroups"]
+        rows = news.rows(random.Random(NEWS_SEED))[0]  # noqa: S311
+        self.labels = ("comp.graphics", "rec.autos", "rec.sport.hockey", "sci.med", "sci.space", "talk.politics.guns")
+        self.names = tuple(news.names[label] for label in self.labels)
+        cut = [
+            {"text": " ".join(sentence.split()), "label": row["label"]}
+            for row in rows
+            if row["label"] in self.labels
+            for sentence in re.split(r"(?<=[.!?])\s+", row["text"])
+            if 6 <= len(sentence.split()) <= 16 and sentence.isascii()
+        ]
+        cut = random.Random(SEED).sample(cut, 3_000)  # noqa: S311
+        self.private, self.test = cut[:2_000], cut[2_000:]
+        self.pool, self.base = random.Random(SEED).sample(read("snips"), 2_000), []  # noqa: S311
+        self.texts = [row["text"] for row in self.test]
+        self.truth = np.array([self.labels.index(row["label"]) for row in self.test])
+
+
+def by_labels(case: Case, epsilon: float, size: int, noise: int) -> None:
     """Print the accuracy of a classifier that learns from written texts, by the rule for their labels."""
     own, given = [row["text"] for row in case.base], [row["label"] for row in case.base]
-    (found,) = case.summaries(case.spec(epsilon=epsilon), 1)
+    *_, found = case.summaries(case.spec(epsilon=epsilon), noise + 1)
     wanted = apportioned(found.shares, size)
     writer = FromModel(size=size)
     texts = writer.written(WordTargets.of(found, writer), wanted, seeded(0), None).texts
@@ -142,17 +190,25 @@ def by_labels(case: Case, epsilon: float, size: int) -> None:
         (rows := np.flatnonzero(written == label))[np.argsort(-likeness[rows], kind="stable")[: len(rows) // 2]]
         for label in range(len(texts))
     ])  # fmt: skip
+    agreeing = means.argmax(axis=1) == written
+    nearness = means[every, written]
+    nearest = np.concatenate([
+        (rows := np.flatnonzero(written == label))[np.argsort(-nearness[rows], kind="stable")[: len(rows) * 2 // 3]]
+        for label in range(len(texts))
+    ])  # fmt: skip
     for name, kept, labels in (
         ("as written", every, written),
         ("labels of words", every, words.argmax(axis=1)),
         ("labels of class means", every, means.argmax(axis=1)),
         ("labels of both", every, judged(found, flat, points)[0].argmax(axis=1)),
         ("those whose words agree", every[agree], written),
+        ("those whose class means agree", every[agreeing], written),
+        ("the two thirds of each label that fit its mean best", nearest, written),
         ("the half of each label that fits best", best, written),
     ):
         taken = [flat[i] for i in kept], [case.labels[labels[i]] for i in kept]
         score = taught(own + taken[0], given + taken[1], case.test)
-        print(f"epsilon {epsilon}, {name}: {len(kept):,} texts, {score['accuracy']:.3f}", flush=True)
+        print(f"epsilon {epsilon}, noise {noise}, {name}: {len(kept):,} texts, {score['accuracy']:.3f}", flush=True)
 
 
 class Posts(Case):
@@ -252,7 +308,9 @@ def by_weight(seeds: int) -> None:
 def main() -> None:
     """Print one of the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("table", choices=["rates", "labels", "pool", "weight"])
+    parser.add_argument("table", choices=["rates", "labels", "shares", "pool", "weight"])
+    parser.add_argument("--split", choices=["requests", "sentences"], default="requests")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--epsilon", type=float, default=1.0)
     parser.add_argument("--size", type=int, default=1_600)
     given = parser.parse_args()
@@ -262,8 +320,12 @@ def main() -> None:
         by_pool(2)
     elif given.table == "weight":
         by_weight(4)
+    elif given.table == "shares":
+        by_shares(Case(), 5)
     else:
-        by_labels(Case(), given.epsilon, given.size)
+        case = Case() if given.split == "requests" else Sentences()
+        for noise in given.seeds:
+            by_labels(case, given.epsilon, given.size, noise)
 
 
 if __name__ == "__main__":
