@@ -6,6 +6,7 @@ An input is a folder, a glob, a single file, a data set that `datasets` saved, o
 (`s3://bucket/private`).
 """
 
+import contextlib
 import glob
 import io
 import itertools
@@ -22,8 +23,8 @@ from dptext.runs.plan import Plan
 from dptext.text.batches import Batch
 from dptext.text.column_types import agreed, of_arrow, of_parquet
 from dptext.text.formats import Format, detect_format
-from dptext.text.inputs import parse_json, read_whole, telling
-from dptext.text.lines import Row, rows_of
+from dptext.text.inputs import Opener, parse_json, read_whole, telling
+from dptext.text.lines import BadHeader, Chunk, Row, no_column, rows_of
 from dptext.text.packed_rows import batch_chunks, class_names, load_pyarrow, with_classes
 from dptext.text.plain_text import Portion
 from dptext.text.reading import read_batches, read_records, require_layout
@@ -114,6 +115,12 @@ def as_read(source: str | Path, shards: Sequence[Shard], plan: Plan) -> Plan:
 
 def _format(shard: Shard, plan: Plan) -> Format:
     return plan.input_format or detect_format(shard.name)
+
+
+def forms_of(shards: Sequence[Shard], plan: Plan) -> tuple[str, ...]:
+    """Return the formats of the files by their names, sorted, if there are several; else none."""
+    found = sorted({str(_format(each, plan)) for each in shards if not each.arrow})
+    return tuple(found) if len(found) > 1 else ()
 
 
 def types_of(shards: Sequence[Shard], plan: Plan) -> dict[str, Any]:
@@ -225,15 +232,8 @@ def read(
     if shard.arrow:
         yield from _arrow(shard, plan, settings)
         return
-    if is_remote(shard.where):
-        fs, path = file_system(shard.where, options)
-        source = Path(shard.name)
-
-        def opened(_: Path) -> io.BufferedReader:
-            with telling(shard.where, "read"):
-                return io.BufferedReader(fs.open(path, "rb"))
-
-        settings["opener"] = opened
+    if (opener := opener_of(shard, options)) is not None:
+        source, settings["opener"] = Path(shard.name), opener
     else:
         source = Path(shard.where)
     kind = _format(shard, plan)
@@ -244,7 +244,30 @@ def read(
     yield from read_batches(source, plan.fields, **settings)
 
 
+def opener_of(shard: Shard, options: Mapping[str, Any]) -> Opener | None:
+    """Return what opens a remote file; None for a file of this computer. Errors as `file_system`."""
+    if not is_remote(shard.where):
+        return None
+    fs, path = file_system(shard.where, options)
+
+    def opened(_: Path) -> io.BufferedReader:
+        with telling(shard.where, "read"):
+            return io.BufferedReader(fs.open(path, "rb"))
+
+    return opened
+
+
 def _arrow(shard: Shard, plan: Plan, settings: Mapping[str, Any]) -> Iterator[Batch]:
+    with _arrow_table(shard) as table:
+        options = {name: value for name, value in plan.reading.items() if name in ("empty_nulls", "strip_html")}
+        found = read_records(_rows(table, plan), plan.fields, **settings, **options)
+        while records := list(itertools.islice(found, _CHUNK)):
+            yield Batch.of(records)
+
+
+@contextlib.contextmanager
+def _arrow_table(shard: Shard) -> Iterator[Any]:
+    """Open the table of an Arrow stream. BrokenFileError: it is cut short. ConfigError: this is none."""
     pa, _ = load_pyarrow()
     try:
         with pa.memory_map(shard.where) as file, pa.ipc.open_stream(file) as stream:
@@ -252,10 +275,7 @@ def _arrow(shard: Shard, plan: Plan, settings: Mapping[str, Any]) -> Iterator[Ba
             # pyarrow does not notice that a stream was cut between two batches, or that more follows its end.
             if file.tell() != file.size() or file.read_at(len(_END), max(0, file.size() - len(_END))) != _END:
                 raise BrokenFileError(f"{shard.where}: the Arrow data is truncated, or more follows its end.")
-            options = {name: value for name, value in plan.reading.items() if name in ("empty_nulls", "strip_html")}
-            found = read_records(_rows(table, plan), plan.fields, **settings, **options)
-            while records := list(itertools.islice(found, _CHUNK)):
-                yield Batch.of(records)
+            yield table
             return
     except DPTextError:
         raise
@@ -264,13 +284,29 @@ def _arrow(shard: Shard, plan: Plan, settings: Mapping[str, Any]) -> Iterator[Ba
     raise problem
 
 
+def arrow_chunks(shard: Shard, names: Sequence[str]) -> Generator[Chunk, None, None]:
+    """Yield the rows of an Arrow stream, or their faults, as `file_chunks`. Errors as of `read`."""
+    with _arrow_table(shard) as table:
+        known = table.column_names
+        for name in names:
+            if known.count(name) != 1:
+                yield [BadHeader(f"the file has {no_column(name, names, known)}", name, table.num_rows > 0)]
+                return
+        yield from _chunks(table, names or known)
+
+
+def _chunks(table: Any, names: Sequence[str]) -> Iterator[Chunk]:
+    """Yield these columns of a table, with names of classes, without a copy of the table."""
+    classes = class_names(table.schema.metadata or {})
+    for batch in (table.select(names) if table.num_rows else table).to_batches(max_chunksize=_CHUNK):
+        yield from with_classes(batch_chunks(batch, {*names}), classes)
+
+
 def _rows(table: Any, plan: Plan) -> Iterator[Row]:
     """Yield the rows, or their faults, of the wanted columns, without a copy of the table."""
     wanted = needed(plan.fields)
     for name in wanted if table.num_rows else ():
         if name not in table.column_names:
             raise ConfigError(f"Expected the column {name!r} in the data set, found {', '.join(table.column_names)}.")
-    classes = class_names(table.schema.metadata or {})
-    for batch in (table.select(wanted) if table.num_rows else table).to_batches(max_chunksize=_CHUNK):
-        for chunk in with_classes(batch_chunks(batch, set(wanted)), classes):
-            yield from rows_of(chunk)
+    for chunk in _chunks(table, wanted):
+        yield from rows_of(chunk)

@@ -10,19 +10,21 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, Final
 
+from typer import Argument
+
 from dptext._wording import plural
 from dptext.cli import options
 from dptext.cli.answers import by_law
 from dptext.cli.app import config
 from dptext.cli.grouped import reads
 from dptext.cli.labels import without_label
+from dptext.cli.many import is_dataset
 from dptext.errors import ConfigError
 from dptext.privacy.guarantee import Guarantee, Relation, Unit
 from dptext.runs.known_languages import of_private_texts
 from dptext.text.formats import PACKED, Format
 from dptext.text.plain_text import a_record
 from dptext.text.reading import MAX_CHARACTERS
-from dptext.text.records import TEXT_FIELD
 from dptext.text.survey import Survey, survey
 from dptext.text.surveyed import LONG, Column
 from dptext.types import Json
@@ -33,10 +35,10 @@ Decide by how the file was made, not by what its texts hold: such a choice would
 delimiter and encoding are guesses from the texts; certificates state --empty-nulls, --strip-html, --on-error skip."""
 _EMPTY: Final = "Empty  a text like any other: candidates, for example, releases a public text for it"
 _LONG: Final = """\
-Long   candidates reads the first 256 word pieces, some 200 words, by default; the rest is ignored.
-       With ranker=sentence it reads 64 sentences.
-       word_metric reads every word: the time, and the epsilon of a text, grow with its words."""
+Long   dptext summarize --with lengths measures how long texts are, and --with words,lengths lets a language model write
+       as long ones. Each text by itself: candidates reads the first 256 word pieces, some 200 words."""
 _TOO_LONG: Final = f"       A text of more than {MAX_CHARACTERS:,} characters is refused: cut it, or --on-error skip."
+_ONE_FORM: Final = "       Commands take one --delimiter and one --encoding for all files: save the others anew"
 _MOST_COLUMNS: Final = 12  # most columns on a screen
 _DECLARED: Final = (
     "Columns for dptext summarize. What you list is released: take out values that you would not know without this "
@@ -48,7 +50,12 @@ _NAMES: Final = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
 
 def check(
     path: Annotated[
-        Path, options.file_argument(metavar="FILE", help="The records, in any format that `privatize` reads.")
+        str,
+        Argument(
+            metavar="FILE",
+            parser=options.place,
+            help="The records, in any format that `privatize` reads: a file, a folder, a glob or a URL.",
+        ),
     ],
     text_field: Annotated[
         str | None, reads(metavar="NAME", help="Field of the text. Default: the field with the longest texts.")
@@ -72,22 +79,30 @@ def check(
         raise ConfigError("Expected --label-field NAME with --label: the field whose labels are looked at.")
     labels = tuple(label or _written_labels())
     how: dict[str, Any] = {"delimiter": delimiter, "encoding": encoding, "record": record, "sheet": sheet}
-    found = survey(
-        path, format=kind, text=text_field, id=id_field, label=label_field, labels=labels, language=True, **how
-    )
+    how |= {"format": kind, "text": text_field, "id": id_field, "label": label_field, "labels": labels}
+    found = _surveyed(path, language=True, **how)
     typed = [*_options(found, kind), *options.as_typed(sheet=sheet)]
     if as_json:
-        print(json.dumps(_data(found, typed), indent=2))
+        print(json.dumps(_data(found, typed, label_field), indent=2))
         return
     table = [] if found.format is Format.TEXT else [*_table(found), ""]
+    asked = [] if label_field is None else ["--label-field", label_field]
     told = _labels(found, label_field, labels)
-    lines = [_answer(found), NOT_PROTECTED, *told, "", *_facts(found, encoding), "", *table, *_commands(found, typed)]
-    lines += _proposed(found)
+    lines = [_answer(found, path), NOT_PROTECTED, *told, "", *_facts(found, encoding), "", *table]
+    lines += [*_commands(found, path, typed, asked, label or ()), *_proposed(found, label_field)]
     print("\n".join(lines))
 
 
+def _surveyed(source: str, **how: Any) -> Survey:
+    if not is_dataset(source):
+        return survey(options.named(options.file_path, source, "FILE"), **how)
+    from dptext.batch.contents import survey_dataset
+
+    return survey_dataset(source, **how)
+
+
 def _written_labels() -> Sequence[str]:
-    found = config().mechanism.get("labels")
+    found = config().mechanism.get("labels") or config().summary.get("labels")
     return [each for each in found if isinstance(each, str)] if isinstance(found, list) else []
 
 
@@ -106,9 +121,9 @@ def _name(found: Survey, name: str) -> str:
     return repr(name) if found.named else f"column {list(found.columns).index(name) + 1}"
 
 
-def _answer(found: Survey) -> str:
+def _answer(found: Survey, source: str) -> str:
     if found.text is None:
-        return f"{found.path} holds {plural(found.rows, 'row')}, and no column of texts."
+        return f"{source} holds {plural(found.rows, 'row')}, and no column of texts."
     column = found.texts
     wants = [
         f"{plural(column.nulls, 'text')} null (--empty-nulls)" if column.nulls else "",
@@ -122,7 +137,7 @@ def _answer(found: Survey) -> str:
     if found.doubled:
         why = f"{plural(len(found.doubled), 'name')} of its first line occur twice, so none is shown: rename them."
     return (
-        f"{found.path} holds {plural(found.rows, 'row')} that can be read; the texts seem to be in "
+        f"{source} holds {plural(found.rows, 'row')} that can be read; the texts seem to be in "
         f"{_name(found, found.text)}." + f" {why}" * nameless + (f" To decide: {said}." if said else "")
     )
 
@@ -133,15 +148,20 @@ def _share(column: Column) -> str:
 
 def _facts(found: Survey, named: str | None) -> list[str]:
     column = found.texts
-    parted = "" if found.delimiter is None else f", parted by {_NAMES.get(found.delimiter, repr(found.delimiter))}"
-    encoding = "" if found.format in PACKED else f", {found.encoding or 'some lines in UTF-8 and others not'}"
+    apart = dict.fromkeys(part.delimiter for part in found.parts if part.delimiter is not None)
+    parted = f", parted by {' or '.join(_NAMES.get(each, repr(each)) for each in apart)}" if apart else ""
+    encodings = dict.fromkeys(part.encoding for part in found.parts if part.format not in PACKED)
+    encoding = "".join(f", {each or 'some lines in UTF-8 and others not'}" for each in encodings)
+    kinds = ", ".join(dict.fromkeys(map(str, (part.format for part in found.parts))))
+    several = f"{len(found.parts):,} files of " if len(found.parts) > 1 else ""
     guessed = " (a guess of charset-normalizer: look at a word with an accent)" * (
         named is None and found.encoding not in (None, "utf-8")
     )
     unique = [_name(found, name) for name, each in found.columns.items() if each.unique and name != found.text]
     kept = ", ".join(unique[:_MOST_COLUMNS])
     return [
-        f"File   {found.format}{parted}{encoding}{guessed}; a record is {a_record(found.record)}",
+        f"File   {several}{kinds}{parted}{encoding}{guessed}; a record is {a_record(found.record)}",
+        *([_ONE_FORM] if len(apart) > 1 or len(encodings) > 1 else []),
         *_hidden(found),
         f"Texts  {column.nulls:,} null, {column.empties:,} empty, {found.duplicates:,} repeated",
         f"       {_share(column)} with HTML tags; median {column.median:,} characters, largest {column.largest:,}",
@@ -225,36 +245,48 @@ def _options(found: Survey, named: Format | None) -> list[str]:
     return typed
 
 
-def _proposed(found: Survey) -> list[str]:
+def _proposed(found: Survey, label_field: str | None) -> list[str]:
     """Return options for the columns of a table, which the owner has to look at."""
-    lines = [shlex.join(["--column", line]) for line in found.proposed()]
+    lines = [shlex.join(["--column", line]) for line in found.proposed([label_field])]
     if not lines:
         return []
     more = [f"  and {len(lines) - _MOST_COLUMNS:,} more: see --json"] if len(lines) > _MOST_COLUMNS else []
     return [_DECLARED, *(f"  {line}" for line in lines[:_MOST_COLUMNS]), *more]
 
 
-def _commands(found: Survey, typed: list[str]) -> list[str]:
-    path = found.path
+def _beside(source: str, ending: str) -> Path:
+    """Return the path of an output beside an input; an output of a glob or a URL lies in the current folder."""
+    path = Path(source)
     stem = path.name.partition(".")[0]  # as `dptext init` names files
-    summary, out = path.with_name(f"{stem}.summary"), path.with_name(f"{stem}.written.csv")
-    named = found.format is not Format.TEXT and found.text not in (None, TEXT_FIELD)
-    column = ["--text-field", str(found.text) if found.named else "NAME"] if named else []
+    if "://" in source or not stem or (is_dataset(source) and not path.is_dir()):
+        return Path(("corpus" if not stem or any(sign in stem for sign in "*?[") else stem) + ending)
+    return path.with_name(stem + ending)
+
+
+def _commands(found: Survey, source: str, typed: list[str], asked: list[str], known: Sequence[str]) -> list[str]:
+    """Return the commands to go on with. `asked` names the field of the labels, and `known` are public labels."""
+    summary, out = _beside(source, ".summary"), _beside(source, ".written.csv")
     # The default encoder reads English alone.
     reads = " --encoder FOLDER" if found.language is not None and of_private_texts(found.language) else ""
-    each = ["dptext", "init", str(path), "--for", "texts"]
-    public = f"--public PUBLIC{reads} --with topics --epsilon 1 --about N"
+    each = [] if is_dataset(source) else ["dptext", "init", source, "--for", "texts"]
+    labels = shlex.join(["--labels", ",".join(known) or "A,B"])
+    what = f"{labels} {shlex.join(asked)}" if asked else "--with topics"
+    told = "A,B: the labels, as you know them without this file. " if asked and not known else ""
+    more = "" if asked else f"With labels: --label-field FIELD {labels}."
+    more += f" Each text by itself: {shlex.join(each)}" if each else ""
+    public = f"--public PUBLIC{reads} {what} --epsilon 1 --about N"
+    head = f"A corpus under one epsilon, from public texts of the same kind and form (PUBLIC). {told}"
     return [
-        "A corpus under one epsilon, from public texts of the same kind and form (PUBLIC). N: about how many texts:",
-        f"  {shlex.join(['dptext', 'summarize', str(path), str(summary)])} {public} {shlex.join(typed)}".rstrip(),
-        f"  {shlex.join(['dptext', 'write', str(summary), str(out), *column])}",
+        f"{head}N: about how many texts:",
+        f"  {shlex.join(['dptext', 'summarize', source, str(summary)])} {public} {shlex.join(typed)}".rstrip(),
+        f"  {shlex.join(['dptext', 'write', str(summary), str(out)])}",
         by_law(Guarantee(1.0, 1e-5, Unit.DOCUMENT, Relation.ADD_OR_REMOVE_ONE)),
         NOT_BY_TEXTS,
-        f"With labels: --label-field FIELD --labels A,B. Each text by itself: {shlex.join(each)}",
+        *([more.strip()] if more else []),
     ]
 
 
-def _data(found: Survey, typed: list[str]) -> dict[str, object]:
+def _data(found: Survey, typed: list[str], label_field: str | None) -> dict[str, object]:
     columns = [
         {"name": name if found.named else None, **dict(zip(_HEADINGS, values, strict=True))}
         for name, values in _columns(found).items()
@@ -262,6 +294,7 @@ def _data(found: Survey, typed: list[str]) -> dict[str, object]:
     return {
         "not_protected": NOT_PROTECTED,
         "format": str(found.format),
+        "files": len(found.parts),
         **{name: getattr(found, name) for name in ("delimiter", "encoding", "rows", "bad")},
         "sheet": None if found.sheet is None else asdict(found.sheet),
         "repeated": found.duplicates,
@@ -272,7 +305,7 @@ def _data(found: Survey, typed: list[str]) -> dict[str, object]:
         "language": None if found.language is None else asdict(found.language),
         "fault": found.fault,
         "columns": columns,
-        "declarations": found.proposed(),
+        "declarations": found.proposed([label_field]),
         "options": typed,
         "to_decide": stated_options(found, found.texts),
     }

@@ -10,7 +10,7 @@ import io
 import json
 import os
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -45,6 +45,9 @@ def telling(path: str | os.PathLike[str], verb: str) -> Iterator[None]:
         yield
     except OSError as error:  # an OSError holds no text that was read
         raise file_error(path, verb, error) from None
+
+
+Opener = Callable[[Path], io.BufferedReader]
 
 
 def open_input(path: Path) -> io.BufferedReader:
@@ -204,16 +207,16 @@ def unzip(path: Path, raw: io.BufferedReader) -> io.BufferedReader | gzip.GzipFi
     return gzip.GzipFile(fileobj=raw) if is_compressed(path) else raw
 
 
-def beginning(path: Path, encoding: str | None, size: int) -> str:
+def beginning(path: Path, encoding: str | None, size: int, opener: Opener = open_input) -> str:
     """Return the first lines of a file, at most `size` bytes. The reader, not this function, reports damaged bytes."""
-    with open_input(path) as raw, contextlib.suppress(OSError, EOFError, zlib.error):
+    with opener(path) as raw, contextlib.suppress(OSError, EOFError, zlib.error):
         data = unzip(path, raw).read(size)
         text = codecs.getincrementaldecoder(encoding or "utf-8")("replace").decode(data)
         return text if len(data) < size else text[: text.rfind("\n") + 1]
     return ""
 
 
-def detected(path: Path) -> str | None:
+def detected(path: Path, opener: Opener = open_input) -> str | None:
     """Return the encoding that a file seems to be in: "utf-8" if it is, else the guess of charset-normalizer.
 
     None if there is no guess, or if some lines are in UTF-8 and others are not.
@@ -221,7 +224,7 @@ def detected(path: Path) -> str | None:
     decoder = codecs.getincrementaldecoder("utf-8")()
     accents = False
     start = True
-    with open_input(path) as raw, contextlib.suppress(OSError, EOFError, zlib.error):
+    with opener(path) as raw, contextlib.suppress(OSError, EOFError, zlib.error):
         unzipped = unzip(path, raw)
         while block := unzipped.read1(_SAMPLE):
             marked = [name for mark, name in _BOMS.items() if start and block.startswith(mark)]

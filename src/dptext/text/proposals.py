@@ -50,6 +50,11 @@ class Proposal:
         else:
             self._other = True
 
+    @property
+    def is_measure(self) -> bool:
+        """Whether the values are dates, or numbers with decimals: they name nobody, also where all are different."""
+        return bool(self.dates) or (self.numbers is not None and self._decimals > 0 and not self._other)
+
     def _number(self, text: str) -> None:
         try:
             value = Decimal(text)

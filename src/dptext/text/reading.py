@@ -21,7 +21,7 @@ from dptext._validate import count, one_of
 from dptext.errors import BrokenFileError, ConfigError
 from dptext.text.batches import Batch
 from dptext.text.formats import DELIMITED, PACKED, Format, detect_format, file_format
-from dptext.text.inputs import file_error, is_utf8, open_input
+from dptext.text.inputs import Opener, file_error, is_utf8, open_input
 from dptext.text.lines import BadHeader, Broken, Chunk
 from dptext.text.markup import without_tags
 from dptext.text.packed_rows import load_pyarrow
@@ -29,7 +29,7 @@ from dptext.text.plain_text import Portion
 from dptext.text.record_reader import RecordReader
 from dptext.text.records import TEXT_FIELD, Fields, Record
 from dptext.text.row_checks import Checks, needed
-from dptext.text.rows import Opener, file_chunks
+from dptext.text.rows import file_chunks
 from dptext.text.sheets import load_openpyxl
 from dptext.text.tables import EXPECTED, Texts, table_rows
 

@@ -10,7 +10,7 @@ import contextlib
 import io
 import itertools
 import json
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final, assert_never
@@ -19,7 +19,7 @@ import numpy as np
 
 from dptext.text.csv_rows import csv_chunks
 from dptext.text.formats import Format
-from dptext.text.inputs import Transcoded, is_utf8, open_input, unzip
+from dptext.text.inputs import Opener, Transcoded, is_utf8, open_input, unzip
 from dptext.text.kinds import BEGINNING, other_kind
 from dptext.text.lines import LONE_RETURNS, Bad, Broken, Chunk, OtherFile, RawLine, Row, Table, blocks_of, lines_of
 from dptext.text.packed_rows import parquet_chunks, values_of
@@ -27,7 +27,6 @@ from dptext.text.plain_text import Portion, text_chunks
 from dptext.text.records import TEXT_FIELD
 from dptext.text.sheets import xlsx_chunks
 
-Opener = Callable[[Path], io.BufferedReader]
 MAX_JSON: Final = 2**28  #: Bytes of the longest JSON array. An array is read whole.
 
 

@@ -4,33 +4,30 @@ No value is kept. Hashes tell which values are equal. If the language of the tex
 first values are kept until they are judged. The numbers and the language are computed from private text.
 """
 
-import csv
-import io
+from __future__ import annotations
+
 import itertools
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from dptext.errors import BrokenFileError, HeaderError
 from dptext.text import formats
-from dptext.text.csv_rows import DELIMITERS
-from dptext.text.formats import DELIMITED, PACKED, Format, file_format, spelled
-from dptext.text.inputs import beginning, detected, open_input
+from dptext.text.formats import PACKED, Format, spelled
+from dptext.text.inputs import open_input
 from dptext.text.labels import n_known
 from dptext.text.languages import MOST_CHARACTERS, MainLanguage, Spaced, main_language
-from dptext.text.lines import Bad, BadFile, BadHeader, Broken, are_names, missing_field, remedy, rows_of
-from dptext.text.reading import EMPTY, MAX_CHARACTERS, require_layout
+from dptext.text.lines import Bad, BadFile, Broken, are_names, missing_field, remedy, rows_of
+from dptext.text.reading import EMPTY, MAX_CHARACTERS
 from dptext.text.record_reader import REPEATED
 from dptext.text.records import Fields, Record
 from dptext.text.row_checks import Checks, key_of
-from dptext.text.rows import file_chunks
 from dptext.text.sheets import Sheet, overview, several_sheets
+from dptext.text.survey_parts import Part, doubled_names, header_fault, part_of
 from dptext.text.surveyed import SHORT, Column, Fault, text_fault
 
-_BEGINNING: Final = 2**16  # bytes
 _MOST_LABELS: Final = 50
 _NO_FIELD: Final = "\0"  # the name of no field
 
@@ -41,12 +38,10 @@ def _lacking(name: str, record: int, found: Sequence[str]) -> Fault | None:
 
 @dataclass(slots=True)
 class Survey:
-    """The contents of a file, in numbers and names."""
+    """The contents of a file, or of many, in numbers and names."""
 
-    path: Path  #: path of the file; its format, delimiter and encoding follow (None if lines have several encodings)
-    format: Format
-    delimiter: str | None
-    encoding: str | None
+    path: Path  #: path of what was read
+    parts: tuple[Part, ...]  #: the files
     record: str | None = None  #: the portion of plain text that is one record
     columns: dict[str, Column] = field(default_factory=dict)  #: columns by name
     doubled: frozenset[str] = frozenset()  #: names that several columns share; no option can name these
@@ -59,6 +54,24 @@ class Survey:
     language: MainLanguage | None = None  #: the language of most texts; None if it is not sure, or was not asked for
     _texts: dict[str, Spaced] | None = field(default=None, repr=False)  # beginnings of values, while they are read
     _first: tuple[int, tuple[str, ...]] | None = None  # number and names of the first row
+    _starts: list[int] = field(default_factory=list)  # number of records before each file
+    _number: int = 0  # of the record that was read last
+    _unread: Fault | None = None  # the first row that cannot be read
+
+    @property
+    def format(self) -> Format:
+        """The format of the first file."""
+        return self.parts[0].format
+
+    @property
+    def delimiter(self) -> str | None:
+        """The delimiter of the files; None if they have none, or several."""
+        return _shared([part.delimiter for part in self.parts if part.delimiter is not None])
+
+    @property
+    def encoding(self) -> str | None:
+        """The encoding of the files; None if they have several, or none."""
+        return _shared([part.encoding for part in self.parts if part.format not in PACKED])
 
     @property
     def named(self) -> bool:
@@ -82,14 +95,43 @@ class Survey:
             return 0
         return column.rows - column.nulls - column.empties - (column.distinct - bool(column.empties))
 
-    def add(self, row: Mapping[str, object], record: int) -> None:
-        """Count a row, which is the record with the number `record`."""
+    def read(self, part: Part, named: _NamedFields, labels: Sequence[str]) -> None:
+        """Count the rows of the next file. BrokenFileError: it cannot be read to its end."""
+        before, header, label = self._number, list[str](), named.fields.label
+        self._starts.append(before)
+        with closing(part.chunks([])) as chunks:
+            for self._number, row in enumerate(itertools.chain.from_iterable(map(rows_of, chunks)), start=before + 1):
+                if isinstance(row, Broken):
+                    place = part.name if isinstance(row, BadFile) else f"{part.name}, record {self._number - before}"
+                    raise BrokenFileError(f"{place}: {row.reason}.")
+                reason = row.reason if isinstance(row, Bad) else named.fault(row)
+                if reason is not None or isinstance(row, Bad):
+                    self.bad += 1
+                    self._unread = self._unread or (self._number, str(reason))
+                    continue
+                header = header or list(row)
+                self.add(row, self._number, written=part.format is Format.XLSX)
+                if label is not None and named.readable:
+                    value = spelled(row.get(label))
+                    own = value if isinstance(value, str) else None
+                    self.labelled = (self.labelled or 0) + n_known([own], labels)
+        self.doubled |= doubled_names(part, header)
+
+    def place(self, record: int) -> str:
+        """Return where the record with this number stands."""
+        if len(self.parts) == 1:
+            return f"record {record}"
+        at = max(i for i, before in enumerate(self._starts) if before < record)
+        return f"record {record - self._starts[at]} of {self.parts[at].name}"
+
+    def add(self, row: Mapping[str, object], record: int, *, written: bool = False) -> None:
+        """Count a row, which is the record with the number `record`. `written`: other values are turned into texts."""
         self.rows += 1
         self._first = self._first or (record, tuple(row))
         for name, value in row.items():
             if name not in self.columns:
                 self.columns[name] = Column(fault=_lacking(name, *self._first))
-            self.columns[name].add(name, value, record, written=self.format is Format.XLSX)
+            self.columns[name].add(name, value, record, written=written)
             if self._texts is not None and isinstance(value, str):
                 self._texts.setdefault(name, Spaced()).add(value[:MOST_CHARACTERS])
         for name in self.columns.keys() - row if len(row) < len(self.columns) else ():
@@ -100,8 +142,8 @@ class Survey:
         self.language = main_language((self._texts or {}).get(self.text or "", Spaced()).texts)
         self._texts = None
 
-    def settle(self, unread: Fault | None) -> None:
-        """Move rows whose text is unfit from `rows` to `bad`. `unread` is the first unreadable row, with the reason."""
+    def settle(self) -> None:
+        """Move rows whose text is unfit from `rows` to `bad`, and name the first row that cannot be read."""
         column = self.columns.get(self.text or "")
         unfit: Fault | None = None
         if column is not None:
@@ -111,16 +153,20 @@ class Survey:
         else:
             lost = 0
         self.rows, self.bad = self.rows - lost, self.bad + lost
-        faults = [each for each in (unread, unfit) if each is not None]
+        faults = [each for each in (self._unread, unfit) if each is not None]
         if faults:
-            self.fault = "record {}: {}".format(*min(faults))
+            number, reason = min(faults)
+            self.fault = f"{self.place(number)}: {reason}"
 
-    def proposed(self) -> list[str]:
-        """Declarations of the columns beside the texts, for the owner alone: they name private values."""
+    def proposed(self, without: Collection[str | None] = ()) -> list[str]:
+        """Declarations of the columns beside the texts, for the owner alone: they name private values.
+
+        The columns `without` are left out.
+        """
         lines = (
-            each.proposal.line(name, unique=each.unique and not each.proposal.dates)
+            each.proposal.line(name, unique=each.unique and not each.proposal.is_measure)
             for name, each in self.columns.items()
-            if self.named and name != self.text and name not in self.doubled
+            if self.named and name not in (self.text, *self.doubled, *without)
         )
         return [line for line in lines if line]
 
@@ -132,7 +178,8 @@ class Survey:
         if name in self.doubled:
             return "several columns"
         if column.unique:
-            return "id" if column.largest <= 2 * SHORT and not column.nameless else ""
+            names = column.largest <= 2 * SHORT and not column.nameless and not column.proposal.is_measure
+            return "id" if names else ""
         if column.distinct is not None and 1 < column.distinct <= min(_MOST_LABELS, column.rows // 2):
             return "" if column.unlabelled else "label"
         short = column.strings and column.mean <= SHORT and column.distinct != 1
@@ -162,41 +209,37 @@ def survey(
     Memory grows with the number of different values of long or unique columns (about 60 bytes each). BrokenFileError:
     the file cannot be read to its end, or holds no record.
     """
-    kind = file_format(path, format)
-    require_layout(path, kind, delimiter, encoding, record, sheet)
-    encoding = encoding if kind in PACKED else encoding or detected(path)
-    delimiter = delimiter or ("\t" if kind is Format.TSV else None)
-    if kind is Format.CSV and delimiter is None:
-        first = beginning(path, encoding, _BEGINNING)
-        delimiter = max(DELIMITERS, key=lambda each: _columns(first, each))  # a comma if no delimiter gives columns
-    found = Survey(path, kind, delimiter, encoding, record, _texts={} if language else None)
-    if kind is Format.XLSX:
-        found.sheet = _sheet(path, sheet)
-    limit = Checks(Fields(), MAX_CHARACTERS).max_line
-    how: dict[str, Any] = {"max_line": limit, "delimiter": delimiter, "encoding": encoding, "record": record}
-    how["sheet"] = sheet
+    part = part_of(path, format=format, delimiter=delimiter, encoding=encoding, record=record, sheet=sheet)
+    shown = _sheet(path, sheet) if part.format is Format.XLSX else None
+    return survey_parts(
+        path, [part], text=text, record=record, id=id, label=label, labels=labels, language=language, sheet=shown
+    )
+
+
+def survey_parts(
+    path: Path,
+    parts: Sequence[Part],
+    *,
+    text: str | None = None,
+    record: str | None = None,
+    id: str | None = None,
+    label: str | None = None,
+    labels: Sequence[str] = (),
+    language: bool = False,
+    sheet: Sheet | None = None,
+) -> Survey:
+    """Read files once, and count their contents together. Arguments and errors are those of `survey`.
+
+    Of many files, one without rows may lack the columns.
+    """
+    found = Survey(path, tuple(parts), record, sheet=sheet, _texts={} if language else None)
     wanted = [name for name in (text, id, label) if name is not None]
     if wanted:
-        _require_columns(found, text or _NO_FIELD, wanted, how)
-    named = _NamedFields(Fields(text or _NO_FIELD, id, label), text is not None, kind is Format.XLSX)
-    unread: Fault | None = None
-    with closing(file_chunks(path, kind, [], **how)) as chunks:
-        for number, row in enumerate(itertools.chain.from_iterable(map(rows_of, chunks)), start=1):
-            if isinstance(row, Broken):
-                place = path if isinstance(row, BadFile) else f"{path}, record {number}"
-                raise BrokenFileError(f"{place}: {row.reason}.")
-            if isinstance(row, Bad):
-                found.bad += 1
-                unread = unread or (number, row.reason)
-                continue
-            if (reason := named.fault(row)) is not None:
-                found.bad += 1
-                unread = unread or (number, reason)
-                continue
-            found.add(row, number)
-            if label is not None and named.readable:
-                value = spelled(row.get(label))
-                found.labelled = (found.labelled or 0) + n_known([value if isinstance(value, str) else None], labels)
+        _require_columns(found, text or _NO_FIELD, wanted)
+    ids = set[str | bytes]()
+    for part in found.parts:
+        fields = Fields(text or _NO_FIELD, id, label)
+        found.read(part, _NamedFields(fields, text is not None, part.format is Format.XLSX, _ids=ids), labels)
     if not found.rows + found.bad:
         raise BrokenFileError(f"{path}, record 1: {EMPTY.reason}.")
     if label is not None:
@@ -205,15 +248,18 @@ def survey(
         name: column.mean for name, column in found.columns.items() if column.strings and name not in (id, label)
     }
     found.text = text if text is not None else max(longest, key=longest.__getitem__, default=None)
-    found.doubled = _doubled(found, how)
     if found.text in found.doubled:
-        _require_columns(found, found.text, [found.text], how)
-    found.settle(unread)
+        _require_columns(found, found.text, [found.text])
+    found.settle()
     if language:
         found.judge()
     if not found.columns or (text is not None and text not in found.columns):
         raise BrokenFileError(f"{path}: no record can be read ({found.fault}).")
     return found
+
+
+def _shared(values: Sequence[str | None]) -> str | None:
+    return values[0] if len({*values}) == 1 else None
 
 
 def _sheet(path: Path, named: str | None) -> Sheet | None:
@@ -270,43 +316,16 @@ class _NamedFields:
         return formats.written(value) if self.written else value
 
 
-def _header_fault(found: Survey, names: Sequence[str], how: dict[str, Any]) -> BadHeader | None:
-    with closing(file_chunks(found.path, found.format, names, **how)) as chunks:
-        rows = next(chunks, [])
-    return rows[0] if isinstance(rows, list) and rows and isinstance(rows[0], BadHeader) else None
-
-
-def _require_columns(found: Survey, text: str, names: Sequence[str], how: dict[str, Any]) -> None:
-    """Raise HeaderError if the header lacks a named column or has it several times, as readers of records do.
+def _require_columns(found: Survey, text: str, names: Sequence[str]) -> None:
+    """Raise HeaderError if a header lacks a named column or has it several times, as readers of records do.
 
     `text` is the field of the texts: the message names the option of the field that is lacking.
     """
-    if (fault := _header_fault(found, names, how)) is not None:
+    for part in found.parts:
+        fault = header_fault(part, names)
+        if fault is None or (len(found.parts) > 1 and not fault.rows):
+            continue
         reason = fault.reason
         if fault.column != text:
             reason = reason.replace(remedy(fault.column, (fault.column,)), remedy(fault.column, (text,)))
-        raise HeaderError(f"{found.path}, record 1: {reason}. Nothing from here on can be read.")
-
-
-def _doubled(found: Survey, how: dict[str, Any]) -> frozenset[str]:
-    """Return the names that several columns share."""
-    left, doubled = list(found.columns) if found.format in DELIMITED | PACKED else [], set[str]()
-    while left and (fault := _header_fault(found, left, how)) is not None and fault.column in left:
-        doubled.add(fault.column)
-        left.remove(fault.column)
-    return frozenset(doubled)
-
-
-def _columns(text: str, delimiter: str) -> int:
-    """Return the number of columns that the delimiter gives; 0 if it divides no header, or divides few rows alike.
-
-    A single column is no sign of the delimiter. One row that is cut or too long is no sign against the delimiter.
-    """
-    try:
-        sizes = [len(row) for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter) if row]
-    except csv.Error:  # NULs
-        return 0
-    found = Counter(sizes[:-1] or sizes)  # the last row may be cut
-    (size, n), *_ = found.most_common(1) or [(0, 0)]
-    alike = n >= (0.5 if sizes and sizes[0] == size else 0.9) * found.total()
-    return size if size > 1 and alike else 0
+        raise HeaderError(f"{part.name}, record 1: {reason}. Nothing from here on can be read.")
