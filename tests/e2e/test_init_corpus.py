@@ -13,6 +13,8 @@ import pytest
 
 import dptext as dp
 from commands import dptext, in_turn
+from dptext.runs.summarizing import column_lines
+from dptext.text.declarations import schema_of
 
 CORPUS = ("init", "in.jsonl", "--text-field", "letter", "--public", "pool.jsonl")
 
@@ -82,15 +84,19 @@ def test_authors_and_tables_and_numbers(letters: Path) -> None:
     author = ("--unit", "author", "--author-field", "who", "--about", "30")
     done = dptext(*CORPUS, "--for", "table", *author, cwd=letters)
     assert done.returncode == 0, done.stderr
-    assert "`dptext check in.jsonl` proposes declarations." in done.stdout
+    assert "No column is declared yet: dptext.toml has examples. `dptext check in.jsonl` proposes lines" in done.stdout
     written = tomllib.loads((letters / "dptext.toml").read_text())
     assert written["author-field"] == "who"
-    assert written["summary"] == {"epsilon": 1.0, "about": 30, "unit": "author"}
+    assert written["summary"] == {"epsilon": 1.0, "about": 30, "unit": "author", "topics": 64}
     done = dptext(*CORPUS, "--for", "numbers", "--force", cwd=letters)
     assert [each[0] for each in commands(done.stdout)] == ["summarize", "summary"]
 
 
 REFUSED = {
+    ("--for", "corpus", "--column", "topic: health|money"): "Expected no --column with --for corpus",
+    ("--for", "table", "--column", "topic"): "Expected a column to look like 'NAME: WHAT', found 'topic'",
+    ("--for", "table", "--column", "size: s|l"): "Expected --column 'size' to be a field of in.jsonl",
+    ("--for", "table", "--column", "letter: a|b"): "Expected text='letter' to be no other field.",
     ("--for", "everything"): "'everything' to be one of corpus, table, numbers, texts",
     ("--unit", "token"): "--for texts",
     ("--unit", "author"): "Expected --author-field NAME with --unit author",
@@ -131,6 +137,38 @@ def test_it_asks_what_readers_need(letters: Path) -> None:
     assert written["summary"]["unit"] == "author"
     assert (written["summary"]["epsilon"], written["summary"]["about"]) == (2.0, 20)
     assert written["summary"]["labels"] == ["health", "leisure", "money", "travel"]
+
+
+def test_a_table_has_examples_of_columns_until_some_are_declared(letters: Path) -> None:
+    (letters / "pool.jsonl").write_text(
+        "".join(json.dumps({"letter": each.text}) + "\n" for each in dp.sample_records(200, seed=3))
+    )
+    quick = ("--encoder", "glove", "--set", "words=8", "--set", "topics=4")
+
+    def measured(*given: str) -> list[str]:
+        done = dptext(*CORPUS, "--for", "table", "--about", "200", "--epsilon", "8", *given, "--force", cwd=letters)
+        assert done.returncode == 0, done.stderr
+        for each in commands(done.stdout):
+            more = {"summarize": (*quick, "--force"), "write": ("--force",)}.get(each[0], ())
+            ran = dptext(*each, *more, cwd=letters)
+            assert ran.returncode == 0, (each, ran.stderr)
+        return (letters / "in.written.csv").read_text().splitlines()[0].split(",")
+
+    assert measured() == ["id", "letter"]  # the commands work before anything is declared
+    written = (letters / "dptext.toml").read_text()
+    assert "# Beside the texts, in.jsonl has 'topic', 'who'.\n# [columns]\n" in written
+    examples = written.replace("\n# [columns]", "\n[columns]")
+    for line in written.splitlines():
+        if line.startswith("# ") and " = " in line:
+            examples = examples.replace(line, line.removeprefix("# "))
+    declared = tomllib.loads(examples)["columns"]
+    assert len(schema_of(column_lines(declared))) == len(declared) == 5  # each example is a declaration
+    assert measured("--column", "topic: health|travel|money|leisure") == ["id", "letter", "topic"]
+    told = tomllib.loads((letters / "dptext.toml").read_text())
+    assert told["columns"] == {"topic": "health|travel|money|leisure"}
+    assert "topics" not in told["summary"]
+    assert measured() == ["id", "letter", "topic"]  # what stands there stays
+    assert "# [columns]" not in (letters / "dptext.toml").read_text()
 
 
 def test_a_second_run_reads_nothing_of_the_first_but_the_columns(letters: Path) -> None:

@@ -22,11 +22,11 @@ from dptext.mechanism import Learns
 from dptext.privacy.guarantee import Guarantee, Unit
 from dptext.recommend.recommendation import Asked
 from dptext.runs.specs import read_toml, settings_to_toml, spec_from_settings, synthesis_from_settings
-from dptext.runs.summarizing import measured_settings
-from dptext.synthesis.blocks import TOPICS
+from dptext.runs.summarizing import column_lines
 from dptext.text.files import Target
 from dptext.text.formats import Format, file_format
-from dptext.text.records import Record
+from dptext.text.lines import listed
+from dptext.text.records import Fields, Record
 from dptext.text.survey import Survey, survey
 from dptext.text.surveyed import Column
 from dptext.types import Json
@@ -34,9 +34,20 @@ from dptext.types import Json
 _MOST_LABELS: Final = 50
 Needs = StrEnum("Needs", ["CORPUS", "TABLE", "NUMBERS", "TEXTS"])  # what readers need
 _COLUMNS: Final = (
-    "Columns: `dptext check {path}` proposes declarations. Write those whose values may be known into the table "
-    "[columns] of {file}, as in 'priority = \"low|normal|high\"'."
+    "No column is declared yet: {file} has examples. `dptext check {path}` proposes lines of your columns: write those "
+    "whose values may be known into the table [columns] before you measure."
 )
+#: Examples of the table [columns], which are comments of TOML.
+_EXAMPLES: Final = """
+# Take the # away from [columns] and from lines like these, and write values that may be known without the file.
+# {there}
+# [columns]
+# priority = "low|normal|high"            # listed values; any other leaves as "other"
+# "channel?" = "mail|web|*rest"           # may be null; any other leaves as "rest"
+# amount = "0.00..500.00 by 25"           # numbers in bins, with two decimals
+# day = "2026-01..2026-12 by month"       # dates
+# ticket = "id"                           # fresh ids: those of the file are not read
+"""
 
 
 def init(
@@ -64,6 +75,10 @@ def init(
         promises(metavar="A,B,...", help="The public set of labels of a corpus. Default: those of the public texts."),
     ] = None,
     about: Annotated[int | None, promises(metavar="N", help="About how many there are, for a corpus.")] = None,
+    columns: Annotated[
+        list[str] | None,
+        promises("--column", metavar="'NAME: WHAT'", help="A column of a table, as for `summarize`. Repeatable."),
+    ] = None,
     unit: Annotated[
         str | None, promises(help="Who is protected: document or author; with --for texts document or token.")
     ] = None,
@@ -77,6 +92,8 @@ def init(
     wanted = Needs(given(needs, "Readers need a corpus, a table, numbers, or texts", _require_needs, Needs.CORPUS))
     of_corpus = {"--author-field": author_field, "--labels": labels, "--about": about}
     wrong = {"--task": task} if wanted is not Needs.TEXTS else of_corpus
+    if wanted is not Needs.TABLE and columns:
+        wrong["--column"] = columns[0]
     if given_wrongly := [name for name, value in wrong.items() if value is not None]:
         raise ConfigError(f"Expected no {given_wrongly[0]} with --for {wanted}: it asks for something else.")
     found = survey(source, text=text_field, record=record_of(record, source), sheet=sheet)
@@ -103,7 +120,7 @@ def init(
         raise ConfigError("Expected public texts of the same kind, from which a corpus is written: --public FILE.")
     answers = ask(
         found, label_field, begun.labels, unit=unit, author_field=author_field, epsilon=epsilon, about=about,
-        labels=labels, has_columns=wanted is Needs.TABLE,
+        labels=labels, columns=tuple(columns or _declared_before()) if wanted is Needs.TABLE else (),
     )  # fmt: skip
     _corpus(begun, answers, wanted, about, force=force)
 
@@ -181,12 +198,22 @@ def _corpus(begun: InitFiles, answers: CorpusAnswers, wanted: Needs, about: int 
     fields = {**begun.fields, **begun.others, "public": str(begun.public)}
     fields |= {"label-field": begun.label_field} if begun.label_field else {}
     fields |= {"author-field": answers.author_field} if answers.author_field else {}
-    stated = measured_settings((TOPICS,)) if answers.has_columns else {}  # columns are not known yet
-    promised = synthesis_from_settings({"kind": "summary", **answers.settings, **stated}).guarantee()
-    _write(fields, "summary", answers.settings, force=force)
+    measured: dict[str, Json] = {"columns": [*column_lines([*answers.columns])]} if answers.columns else {}
+    promised = synthesis_from_settings({"kind": "summary", **answers.settings, **measured})
+    kept = Fields(
+        begun.text_field, label=begun.label_field or None, author=answers.author_field or None,
+        measured=promised.measured_fields,
+    )  # fmt: skip
+    for name in kept.measured:
+        require_field(begun.found, name, "--column")
+    examples = ""
+    if wanted is Needs.TABLE and not answers.columns:
+        beside = [name for name in begun.found.columns if name not in (kept.text, kept.label, kept.author)]
+        examples = _EXAMPLES.format(there=f"Beside the texts, {begun.source} has {listed(beside)}.")
+    _write(fields, "summary", answers.settings, answers.columns, examples, force=force)
     summary = begun.source.with_name(f"{begun.stem}.summary")
-    _say(answers.why(corpus=wanted is not Needs.NUMBERS), promised)
-    if wanted is Needs.TABLE:
+    _say(answers.why(corpus=wanted is not Needs.NUMBERS), promised.guarantee())
+    if examples:
         print(_COLUMNS.format(path=begun.source, file=FILE))
     if about is None:
         print(f"About {answers.about:,} {answers.unit.value}s are assumed: --about N says otherwise.")
@@ -226,10 +253,27 @@ def _each_text(begun: InitFiles, unit: str | None, epsilon: float | None, task: 
     print(begun.suggested(fields), end="\n" if begun.suggested(fields) else "")
 
 
-def _write(fields: dict[str, Json], table: str, settings: dict[str, Json], *, force: bool) -> None:
-    columns = read_toml(FILE).get("columns") if FILE.exists() else None  # its owner wrote it
+def _declared_before() -> list[str]:
+    """Return the columns that the owner of the file wrote into it."""
+    columns = read_toml(FILE).get("columns") if FILE.exists() else None
+    return [f"{name}: {what}" for name, what in columns.items()] if isinstance(columns, dict) else []
+
+
+def _write(
+    fields: dict[str, Json],
+    table: str,
+    settings: dict[str, Json],
+    declared: Sequence[str] = (),
+    examples: str = "",
+    *,
+    force: bool,
+) -> None:
+    """Write the file, with the columns that are declared, or else those that its owner wrote into it."""
+    columns: Json = {name.strip(): what.strip() for name, _, what in (each.partition(":") for each in declared)}
+    if not columns and FILE.exists():
+        columns = read_toml(FILE).get("columns")
     kept: dict[str, Json] = {"columns": columns} if columns else {}
-    Target(FILE, force).write(settings_to_toml({**fields, table: settings, **kept}).encode())
+    Target(FILE, force).write((settings_to_toml({**fields, table: settings, **kept}) + examples).encode())
 
 
 def _say(why: str, promised: Guarantee) -> None:

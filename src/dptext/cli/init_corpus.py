@@ -32,7 +32,7 @@ class CorpusAnswers:
         about: about how many texts or authors there are.
         labels: the public set of labels; empty without labels.
         author_field: the column of the authors; empty where texts are protected.
-        has_columns: whether columns of a table will be declared. Without labels and columns, topics are measured.
+        columns: declarations of the columns of a table. Without labels and columns, topics are measured.
     """
 
     unit: Unit
@@ -40,14 +40,14 @@ class CorpusAnswers:
     about: int
     labels: tuple[str, ...]
     author_field: str
-    has_columns: bool
+    columns: tuple[str, ...]
 
     @property
     def settings(self) -> dict[str, Json]:
         """The table [summary] of dptext.toml."""
         unit: dict[str, Json] = {"unit": "author"} if self.unit is Unit.AUTHOR else {}
         labels: dict[str, Json] = {"labels": list(self.labels)} if self.labels else {}
-        of_topics = {} if self.labels or self.has_columns else measured_settings((TOPICS,))
+        of_topics = {} if self.labels or self.columns else measured_settings((TOPICS,))
         return {"epsilon": self.epsilon, "about": self.about, **unit, **labels, **of_topics}
 
     def why(self, *, corpus: bool) -> str:
@@ -79,7 +79,7 @@ def ask(
     epsilon: float | None,
     about: int | None,
     labels: str | None,
-    has_columns: bool,
+    columns: tuple[str, ...],
 ) -> CorpusAnswers:
     """Return the answers of the options, or of the user. `known` are the labels of the public texts, if they have any.
 
@@ -114,7 +114,7 @@ def ask(
         int(given(number, f"About how many {who.value}s there are: a round number, public", require_about, ABOUT)),
         tuple(known) if labels is None and told == ",".join(known) else tuple(listed(told, "--labels")),
         author,
-        has_columns,
+        columns,
     )
 
 
