@@ -99,6 +99,8 @@ def serve(
     sys.setswitchinterval(0.0005)  # an encoder yields the interpreter often, and should not wait long for its turn
     with _listening(host, port) as taken, suppress(KeyboardInterrupt):
         app.state.gate.worker.claim()
+        usable = app.state.gate.models.usable(app.state.gate.models.names())  # the log says what is wrong with others
+        say(f"Models: {', '.join(str(each['name']) for each in usable) or 'none yet'}.")
         shown = f"[{host}]" if ":" in host else host  # URLs put IPv6 addresses in brackets
         say(f"Serving {models} at http://{shown}:{taken.getsockname()[1]}. For TLS, put a proxy before it.")
         server(app).run(sockets=[taken])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import re
 from collections.abc import Callable, Generator
@@ -27,6 +28,7 @@ _PACKED: Final = {
     "XZ (.xz)": b"\xfd7zXZ",
 }
 _FIRST: Final = 16
+_BLANK: Final = 1 << 16  # bytes that are looked at for the first that is not blank
 _LOOK: Final = "Name its columns: text_field, label_field and so on; on the page, Column of the text."
 
 
@@ -44,6 +46,13 @@ def packing(source: Path) -> str | None:
     with source.open("rb") as file:
         first = file.read(_FIRST)
     return next((name for name, begin in _PACKED.items() if first.startswith(begin)), None)
+
+
+def is_json_lines(source: Path) -> bool:
+    """Whether the first line of a file can be an object of JSON. A CSV file that is read as JSON Lines adds nothing."""
+    with source.open("rb") as file:
+        first = file.read(_BLANK).removeprefix(codecs.BOM_UTF8).lstrip()
+    return first[:1] in (b"", b"{") or first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
 
 
 def rows_of(parquet: Path) -> int:

@@ -49,6 +49,7 @@ POOL: Final = "pool.jsonl"
 LEGAL_SUFFIX: Final = ".legal.html"  # of the name of what was released
 _REPLACED: Final = "it was replaced; start the gateway again."
 _OTHER: Final = "This Idempotency-Key was charged for another model, or other settings: it waits for these."
+_FITS: Final = "It can be paid all the same: at a delta above 0 costs do not simply add up."
 _LOADERS: Final = 4  # models that are loaded at once
 _LOG: Final = logging.getLogger("dptext_gateway")
 
@@ -156,9 +157,16 @@ class Models:
     def _unusable(self, name: str, error: Exception) -> BrokenModelError:
         if name not in self._broken:
             self._broken.add(name)
-            reason = error if isinstance(error, DPTextError) else type(error).__name__
-            _LOG.error("The model %s cannot be used: %s", name, reason)
+            _LOG.error("The model %s cannot be used: %s", name, self._reason(name, error))
         return BrokenModelError("This model cannot be used now: the log of the gateway says why.")
+
+    def _reason(self, name: str, error: Exception) -> object:
+        """Say what is wrong with a model, for the log: its folder holds nothing private."""
+        if isinstance(error, DPTextError):
+            return error
+        if isinstance(error, FileNotFoundError) and (self.folder / name / SYNTHESIS).is_file():
+            return f'its public texts are not there: {self.folder / name / POOL}, of lines {{"text": "..."}}.'
+        return type(error).__name__
 
     def told(self, name: str, *, unit: str | None = None, delta: float = 0.0) -> dict[str, Json]:
         """Return a model in words and data."""
@@ -229,7 +237,8 @@ def cost(ledger: Ledger, key: Key, spec: Promise, max_per_author: int | None) ->
     payment = Payment(ledger, key.account or "")
     due = payment.due(spec, randomness=secure(), max_per_author=max_per_author)
     ledger.weigh(due.account.name, due.request)
-    return {"epsilon": format_epsilon(due.epsilon()), "balance_in_words": payment.left()}
+    fits = "" if due.epsilon() <= ledger.balance(due.account.name).left else f" {_FITS}"
+    return {"epsilon": format_epsilon(due.epsilon()), "balance_in_words": payment.left() + fits}
 
 
 def _terms(wanted: Wanted) -> dict[str, Any]:

@@ -33,7 +33,7 @@ from dptext.text.formats import Format
 from dptext.text.reading import read_batches
 from dptext_gateway.answers import StoredAnswers
 from dptext_gateway.copies import Copies, copies_of
-from dptext_gateway.job_files import WatchedCorpus, can_go_on, packing, rows_of, without_names
+from dptext_gateway.job_files import WatchedCorpus, can_go_on, is_json_lines, packing, rows_of, without_names
 from dptext_gateway.job_order import JobOrder
 from dptext_gateway.jobs import Jobs, Wish, charge_key
 from dptext_gateway.limits import NO_ROOM, Space, files, size_of
@@ -51,6 +51,7 @@ _STARTS: Final = 3  # most starts that end with the process and make no progress
 _LONGEST_PAUSE: Final = 3_600.0  # seconds between two starts of a paid job whose process dies each time
 _LOCK: Final = "lock"
 _NO_MODEL: Final = "Its model is gone or was replaced: it waits for the one that it was charged for."
+_NOT_JSON: Final = "The file is not in JSON Lines, the default: name its format, format=csv or format=parquet."
 _UNTOLD: Final = "It failed ({}). The key that sent the file is told why."
 STOP_SECONDS: Final = 10.0  # seconds for which a stop waits for each thread
 
@@ -305,6 +306,8 @@ class Worker:
             raise EndedError("The file is damaged: send it again, under another Idempotency-Key.")
         if found := packing(source):
             raise EndedError(f"The file is packed with {found}: send it unpacked.")
+        if wish.format is Format.JSONL and not is_json_lines(source):
+            raise EndedError(_NOT_JSON)
         if not row.not_before:  # it begins
             self._room(row)
         if wish.format is Format.PARQUET:  # a few bytes can hold any number of rows

@@ -115,11 +115,11 @@ def save_models(models: Path) -> None:
     (models / "topics" / "pool.jsonl").write_text(pool)
 
 
-def add_summary(models: Path, more: str = "") -> None:
-    """The model "inbox" over the pool of "topics", with more settings."""
+def add_summary(models: Path, more: str = "", settings: str = SUMMARY) -> None:
+    """The model "inbox" over the pool of "topics", with more settings, or others."""
     (models / "inbox").mkdir()
     shutil.copy(models / "topics" / "pool.jsonl", models / "inbox")
-    (models / "inbox" / "synthesis.toml").write_text(more + SUMMARY)
+    (models / "inbox" / "synthesis.toml").write_text(more + settings)
 
 
 def inbox(n: int = 300) -> str:

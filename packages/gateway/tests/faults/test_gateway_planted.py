@@ -394,6 +394,11 @@ FAULTS = {
         "refused_in_the_middle",
         "test_no_trace_of_bytes_that_are_no_chunks_or_of_a_stop",
     ),
+    "a file of another format is measured": (
+        "worker:is_json_lines",
+        "always",
+        "test_a_file_in_another_format_than_json_lines_is_not_charged",
+    ),
     "a file is taken that cannot be read": (
         "job_routes:require_parquet",
         "nothing",

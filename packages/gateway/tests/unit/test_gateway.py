@@ -35,7 +35,7 @@ from dptext_gateway.answers import Attempt, StoredAnswers
 from dptext_gateway.keys import SCOPES
 from dptext_gateway.problems import Problem
 from dptext_gateway.store import ANSWERS, EVENTS, JOBS, KEYS, Event
-from gateways import Served, served
+from gateways import SUMMARY, Served, add_summary, inbox, served
 from many_files import rows
 
 FEW = [{"text": f"secret {i}", "label": "travel"} for i in range(3)]
@@ -247,6 +247,22 @@ def test_what_it_would_cost_charges_nothing(fresh: Served) -> None:
     assert found["epsilon"] == "2"
     assert "spent 0 of 50" in found["balance_in_words"]
     assert fresh.charges() == []
+
+
+def test_a_cost_above_what_is_left_says_why_it_can_be_paid(tmp_path: Path) -> None:
+    with served(tmp_path, epsilon=3.5) as gateway:
+        add_summary(tmp_path / "models", settings=SUMMARY.replace("epsilon = 5.0", "epsilon = 2.0"))
+
+        def words() -> str:
+            found = gateway.client.get("/v1/models/inbox/cost", headers=gateway.headers()).json()
+            return str(found["balance_in_words"])
+
+        assert "do not simply add up" not in words()
+        done = gateway.ended(gateway.job(inbox().encode(), path="/v1/synthesize", model="inbox").json()["id"])
+        assert done["state"] == "done", done
+        assert words().endswith("It can be paid all the same: at a delta above 0 costs do not simply add up.")
+        again = gateway.job(inbox().encode(), "second-job", path="/v1/synthesize", model="inbox")
+        assert gateway.ended(again.json()["id"])["state"] == "done"
 
 
 def test_nobody_in_who_does_not_belong(gateway: Served) -> None:

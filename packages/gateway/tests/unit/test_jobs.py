@@ -223,6 +223,17 @@ def test_a_header_without_a_column_of_a_synthesis_is_not_charged(fresh: Served) 
     assert fresh.charges() == []
 
 
+def test_a_file_in_another_format_than_json_lines_is_not_charged(fresh: Served) -> None:
+    """Each line of it would be a record that cannot be read, and add nothing to what is charged."""
+    for i, data in enumerate((b"text,label\nsecret,travel\n", b"\n [1]\n", parquet({"text": ["secret"]}))):
+        for more in ({"path": "/v1/synthesize", "model": "topics", "label_field": "label"}, {}):
+            failed = fresh.ended(fresh.job(data, f"in-another-format-{i}-{len(more)}", **more).json()["id"])
+            assert failed["problem"] == f"{worker._NOT_JSON} Nothing was charged."
+    given = {"path": "/v1/synthesize", "model": "topics", "label_field": "label"}
+    for i, data in enumerate((b"", b'\xef\xbb\xbf\n\n{"text": "a", "label": "travel"}\n')):
+        assert fresh.ended(fresh.job(data, f"in-json-lines-{i}", **given).json()["id"])["state"] == "done"
+
+
 def test_messages_of_the_library_in_words_of_the_api() -> None:
     """Of each message about fields: the options are those of requests, and no other is offered."""
     fields = ["text", "label"]

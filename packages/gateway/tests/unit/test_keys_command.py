@@ -11,6 +11,7 @@ import traceback
 import warnings
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner
@@ -168,6 +169,23 @@ def test_a_gateway_needs_models_books_and_a_secret_of_its_own(books: Path, tmp_p
     secret.chmod(0o644)
     code, said = serve("--models", tmp_path / "models", "--ledger", books, "--key-file", secret)
     assert (code, "0600" in said) == (2, True), said
+
+
+def test_a_start_names_the_models_that_can_be_used(
+    books: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dptext_gateway.server.server", lambda _: SimpleNamespace(run=lambda sockets: None))
+    models = tmp_path / "models"
+    models.mkdir()
+    given = ("--models", models, "--ledger", books, "--port", 0)
+    done = CliRunner().invoke(app, ["serve", *map(str, given), "--spool", str(tmp_path / "first")])
+    assert "Models: none yet." in done.output
+    for name, text in (("good", 'kind = "topics"\n'), ("bad", 'kind = "nothing"\n')):
+        (models / name).mkdir()
+        (models / name / "synthesis.toml").write_text(text)
+        (models / name / "pool.jsonl").write_text('{"text": "a public text"}\n')
+    done = CliRunner().invoke(app, ["serve", *map(str, given), "--spool", str(tmp_path / "second")])
+    assert "Models: good." in done.output
 
 
 def test_an_address_or_spool_that_is_taken_is_said_before_anything_is_served(books: Path, tmp_path: Path) -> None:

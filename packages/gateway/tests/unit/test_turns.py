@@ -21,7 +21,7 @@ from dptext.runs.models import MODEL_FILE
 from dptext_gateway import work
 from dptext_gateway.metrics import Turns
 from dptext_gateway.store import ANSWERS
-from gateways import Served, live, served
+from gateways import Served, add_summary, live, logged, served
 from many_files import LABELS
 
 FEW = [{"text": "secret", "label": "travel"}]
@@ -229,6 +229,17 @@ def test_a_broken_model_shuts_nobody_out(tmp_path: Path, monkeypatch: pytest.Mon
                 assert str(tmp_path) not in answer.text
             assert [f"model {name} cannot" in line for line in lines].count(True) == 1
         assert gateway.job(LINE, model="cut").status_code == 503
+
+
+def test_the_log_says_which_file_a_summary_lacks(tmp_path: Path) -> None:
+    with served(tmp_path) as gateway, logged() as said:
+        add_summary(tmp_path / "models")
+        pool = tmp_path / "models" / "inbox" / "pool.jsonl"
+        pool.rename(pool.with_suffix(".csv"))
+        answer = gateway.client.get("/v1/models/inbox", headers=gateway.headers())
+        assert (answer.status_code, answer.json()["type"]) == (503, "urn:dptext:model")
+        assert str(tmp_path) not in answer.text
+        assert f"The model inbox cannot be used: its public texts are not there: {pool}" in "".join(said)
 
 
 def test_a_model_that_cannot_be_loaded_costs_nothing(tmp_path: Path) -> None:
