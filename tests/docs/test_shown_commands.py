@@ -1,6 +1,7 @@
 """Every command that README and pages show runs as printed, in its order, in an environment that the page names."""
 
 import json
+import re
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,6 +22,8 @@ PAGES = (
     "docs/tutorials/your-own-corpus.md",
     "docs/tutorials/dp-sgd.md",
     "docs/guides/budgets.md",
+    "docs/guides/choose-a-mechanism.md",
+    "docs/guides/choose-epsilon.md",
     "docs/guides/many-files.md",
     "docs/guides/public-text.md",
     "docs/guides/service.md",
@@ -47,6 +50,8 @@ ELSEWHERE = (
     *("make ", "pip install .", "dptext budget open reviews --epsilon 20 --unit document --ledger postgresql"),
     "dptext papers --out papers.json",
 )
+#: What needs a language model, a server or data from elsewhere.
+ABSENT = ("--writer model:", "--writer endpoint:", "spacy", "[pii]", "pii_redaction")
 
 #: Words that the commands of a page print.
 SAID = {
@@ -151,6 +156,41 @@ def test_the_commands_of_a_page_run(page: str, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     for said in SAID.get(page, ()):
         assert said in done.stdout
+
+
+def shown(text: str, language: str) -> list[str]:
+    """The lines of the blocks of a language, without comments and with each continued command in one."""
+    blocks = [block.partition("```")[0] for block in text.split(f"```{language}\n")[1:]]
+    lines = "\n".join(blocks).replace("\\\n", " ").splitlines()
+    return [" ".join(re.sub(r"\s+# .*", "", line).split()) for line in lines if line.strip()]
+
+
+def test_what_a_guide_shows_beside_its_commands_is_run_too() -> None:
+    """A guide opens with a command that stands further below, or on a page whose commands run; options may follow."""
+    pages = (*PAGES, "CONTRIBUTING.md")
+    run = [line for page in pages for line in shown((ROOT / page).read_text("utf-8"), "sh")]
+    seen = 0
+    for path in sorted((ROOT / "docs/guides").glob("*.md")):
+        text = path.read_text("utf-8")
+        python = "\n".join(shown(text, "python"))
+        for line in shown(text, "text"):
+            seen += 1
+            assert (
+                any(f"{each} ".startswith(f"{line} ") for each in run)
+                or line.removesuffix(")") in python
+                or any(part in line for part in ABSENT)
+            ), (path.name, line)
+    assert seen > 10
+
+
+def test_a_guide_opens_with_one_command() -> None:
+    for path in sorted((ROOT / "docs/guides").glob("*.md")):
+        opening = path.read_text("utf-8").partition("\n## ")[0]
+        first = opening.partition("```")[2].partition("```")[0]
+        kind, _, command = first.partition("\n")
+        assert kind in {"sh", "text"}, path.name
+        assert len(command.replace("\\\n", " ").splitlines()) == 1, path.name
+        assert opening.index("This guide is for") < opening.index("```"), path.name
 
 
 def test_every_page_with_commands_is_run() -> None:
