@@ -30,7 +30,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from dptext.batch.engines import Engine, Here, Workers
-from dptext.batch.shards import Shard, as_read, read, shards_of
+from dptext.batch.shards import Shard, as_read, forms_of, read, shards_of
 from dptext.batch.work import Rest
 from dptext.errors import DPTextError
 from dptext.runs.plan import Plan
@@ -86,6 +86,11 @@ class PrivateShards(Private):
     def apart(self) -> PrivateShards:
         """The corpus as a worker gets it: without engine and counts."""
         return replace(self, engine=Here(), counts=(), whole=False)
+
+    @property
+    def forms(self) -> tuple[str, ...]:
+        """The formats of the files, if there are several."""
+        return forms_of(self.shards, self.plan)
 
     @property
     def corpus(self) -> Corpus:

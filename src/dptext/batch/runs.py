@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Final
 from dptext.batch.engines import DatasetPlan, Engine, Here, Progress, Skip
 from dptext.batch.parts import OutputPart, names_of, numbered
 from dptext.batch.places import ObjectStore, Place, StateFolder, place_at
-from dptext.batch.shards import Shard, as_path, as_read, is_remote, shards_of, types_of
+from dptext.batch.shards import Shard, as_path, as_read, forms_of, is_remote, shards_of, types_of
 from dptext.batch.surveys import Surveys
 from dptext.batch.targets import Objects, Target, probe
 from dptext.batch.work import Job
@@ -124,7 +124,7 @@ def _prepared(
     plan = as_read(source, shards, plan)
     kind, compressed = _written_as(shards, plan)
     place = place_at(str(target), dataset.storage_options)
-    terms = agreed(mechanism, plan, _randomness(seed), payment, kind, place.reveals)
+    terms = agreed(mechanism, plan, _randomness(seed), payment, kind, place.reveals, forms_of(shards, plan))
     terms = replace(terms, columns=typed(terms.columns, types_of(shards, plan), mechanism.spec))
     if dataset.keep_shards:
         names_of(shards, kind, compressed=compressed)  # errors come before any input is read
@@ -261,7 +261,8 @@ class _FolderRun:
                 listed = ", ".join(f"{shard.name} {n}" for shard, n in zip(self.shards, counts, strict=True))
                 also += (f"the names of the files of the input and how many records each has ({listed})",)
             parts = self._parts(counts)
-            terms = agreed(self.mechanism, self.plan, _randomness(self.seed), self.payment, self.kind, also)
+            source, forms = _randomness(self.seed), self.terms.statement.forms
+            terms = agreed(self.mechanism, self.plan, source, self.payment, self.kind, also, forms)
             job.target.prepare(part.name for part in parts)
             charge = self._charge(job, terms, state, surveys)
         except ConfigError as error:

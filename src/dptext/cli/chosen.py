@@ -201,9 +201,9 @@ def say_if_in_other_language(spec: Promise, public: Sequence[Record]) -> None:
         say(f"Warning: {said}")
 
 
-def is_a_record(portion: str | None) -> str:
-    """Return the sentence of a dry run on what a record is."""
-    return f"A record is {a_record(portion)}."
+def is_a_record(portion: str | None, forms: Sequence[str] = ()) -> str:
+    """Return the sentence of a dry run on what a record is, in files of several `forms` if there are any."""
+    return f"A record is {a_record(portion, forms)}."
 
 
 def reads_english(spec: Promise) -> list[str]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dptext.batch.corpora import synthesize_dataset
-from dptext.batch.shards import as_read, shards_of
+from dptext.batch.shards import as_read, forms_of, shards_of
 from dptext.cli import options
 from dptext.cli.chosen import is_a_record, reads_english, say_if_in_other_language
 from dptext.cli.corpus_options import CorpusReading, Ending
@@ -231,13 +231,14 @@ def _say_what_would_be(
     due: Due | None,
     ending: Ending,
 ) -> None:
-    record = layout.record
+    record, forms = layout.record, tuple[str, ...]()
     if is_dataset(source):
         plan = Plan(Fields(), **layout.settings())
-        record = as_read(source, shards_of(source, format=plan.input_format, options={}), plan).record
+        shards = shards_of(source, format=plan.input_format, options={})
+        record, forms = as_read(source, shards, plan).record, forms_of(shards, plan)
     what = "one corpus" if wanted.writes else "one report" if wanted.command == "synthesize" else f"one {wanted.kind}"
     said = [f"A run would release {what}. Nothing was read, drawn, charged or written.", promised[-1].sentence()]
-    said += [is_a_record(record), *reads_english(wanted), *filter(None, (wanted.plan, wanted.advice))]
+    said += [is_a_record(record, forms), *reads_english(wanted), *filter(None, (wanted.plan, wanted.advice))]
     if payment is not None:
         said.append(PAID if due is None else f"{cost(due)} {due.payment.left()}")
     if not ending.as_json:
@@ -247,7 +248,7 @@ def _say_what_would_be(
     guarantees = [each.to_dict() for each in promised]
     print(
         json.dumps(
-            {"record": a_record(record), "guarantees": guarantees, "charge": charge, "sentences": said}, indent=2
+            {"record": a_record(record, forms), "guarantees": guarantees, "charge": charge, "sentences": said}, indent=2
         )
     )
 

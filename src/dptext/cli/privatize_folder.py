@@ -14,7 +14,7 @@ from typing import Any, Final
 from dptext._wording import plural
 from dptext.batch.engines import DatasetPlan
 from dptext.batch.runs import privatize_dataset, rehearse_dataset
-from dptext.batch.shards import as_read, shards_of
+from dptext.batch.shards import as_read, forms_of, shards_of
 from dptext.cli import labels
 from dptext.cli.chosen import is_a_record, reads_english
 from dptext.cli.many import Run
@@ -51,9 +51,10 @@ def privatize_folder(source: str, target: str, run: Run, dataset: DatasetPlan, *
         last = [] if run.payment is None else [PAID if due is None else f"{cost(due)} {run.payment.left()}"]
         shards = shards_of(source, format=run.plan.input_format, options=dataset.storage_options)
         record = as_read(source, shards, run.plan).record
-        words = [is_a_record(record), *reads_english(run.mechanism.spec)]
+        forms = forms_of(shards, run.plan)
+        words = [is_a_record(record, forms), *reads_english(run.mechanism.spec)]
         words += labels.told(run.mechanism.spec, n_records, n_labelled, run.plan.fields.label)
-        data = {"record": a_record(record), **labels.data(run.mechanism.spec, n_labelled)}
+        data = {"record": a_record(record, forms), **labels.data(run.mechanism.spec, n_labelled)}
         print(rehearsal(n_records, promised, due, data if run.as_json else None, words, last))
         return
     every = 0.0 if json_progress else _LINE_EVERY

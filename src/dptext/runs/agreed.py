@@ -47,8 +47,12 @@ def agreed(
     payment: Payment | None,
     kind: Format,
     also: Sequence[str] = (),
+    forms: Sequence[str] = (),
 ) -> Agreed:
-    """Return the terms of a run. `also` lists what leaves besides the plan's `reveals`. Errors as `privatize_file`."""
+    """Return the terms of a run. `also` lists what leaves besides the plan's `reveals`. Errors as `privatize_file`.
+
+    `forms` are the formats of the files of an input of several formats.
+    """
     require_guarantee(mechanism.spec, plan.without_guarantee)
     require_csv(kind, safe_csv=plan.safe_csv)
     fields = Fields() if kind in TEXTS_ONLY else plan.fields
@@ -63,6 +67,7 @@ def agreed(
         reveals=(*plan.reveals, *also),
         reading=plan.stated,
         record=plan.record,
+        forms=forms,
         payment=payment,
         fields=plan.fields,
     )

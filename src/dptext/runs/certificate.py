@@ -17,6 +17,7 @@ from dptext.errors import ConfigError, DataError
 from dptext.privacy.events import Event, event_from_dict, event_to_dict
 from dptext.privacy.guarantee import Guarantee, Unit
 from dptext.text.files import sha256_of
+from dptext.text.formats import Format
 from dptext.text.inputs import parse_json, read_whole, telling
 from dptext.text.plain_text import Portion, said_record
 from dptext.text.records import ID_FIELD, LABEL_FIELD, TEXT_FIELD
@@ -112,6 +113,7 @@ class Certificate:
             those of what is written from it.
         reading: the changes to texts as they were read, by their names in `READING`; they show in releases.
         record: the record of plain text: "file", "line" or "block"; empty if records were rows.
+        forms: the formats of the files of an input of several formats, sorted; else empty.
         derived: where the output comes from, if it was not computed from private records: for texts that were written
             from a summary its sha256, as `summary`, the settings of the `writer`, and the sha256 of the `weights` of
             its language model if it has one; for a sum of summaries the sha256 of each, as `added`.
@@ -133,6 +135,7 @@ class Certificate:
     fields: Mapping[str, str] = field(default_factory=dict)
     reading: tuple[str, ...] = ()
     record: str = ""
+    forms: tuple[str, ...] = ()
     derived: Mapping[str, Json] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -161,7 +164,7 @@ class Certificate:
 
     def to_json(self) -> str:
         """Return the certificate as JSON text."""
-        late = ("fields", "reading", "record", "derived")
+        late = ("fields", "reading", "record", "forms", "derived")
         data: dict[str, object] = {"schema": SCHEMA}
         data |= {each.name: getattr(self, each.name) for each in fields(self) if each.name not in late}
         data |= {
@@ -173,11 +176,8 @@ class Certificate:
             "charged": None if self.charged is None else self.charged.to_dict(),
             "repetition": self.repetition,
         }
-        written = (
-            *(("fields", dict(self.fields)), ("reading", self.reading), ("record", self.record)),
-            ("derived", dict(self.derived)),
-        )
-        data |= {name: found for name, found in written if found}
+        said = ((name, getattr(self, name)) for name in late)
+        data |= {name: dict(own) if isinstance(own, Mapping) else own for name, own in said if own}
         return json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
     @classmethod
@@ -216,7 +216,7 @@ class Certificate:
             f"{self.output}: {texts}, mechanism {self.settings['kind']}, dptext "
             f"{self.version}, {self.randomness} randomness; {'; '.join(said)}."
         )
-        head += f" {said_record(self.record)}"
+        head += f" {said_record(self.record, self.forms)}"
         if self.writes_from_summary:
             weights = str(self.derived.get("weights", ""))[:12]
             model = f" with a language model (sha256 of its weights {weights}...)" if weights else ""
@@ -291,6 +291,9 @@ def _read(data: Mapping[str, Json]) -> Certificate:
     record = _typed(data.get("record", ""), str)
     if record not in ("", *Portion):
         raise ValueError("Expected what one record of plain text is.")
+    forms = _texts(data.get("forms", []))
+    if forms and (len(forms) < 2 or list(forms) != sorted(set(forms) & {*Format})):
+        raise ValueError("Expected the formats of files.")
     return Certificate(
         settings=_typed(data["settings"], dict),
         events=tuple(event_from_dict(_typed(event, dict)) for event in _typed(data["events"], list)),
@@ -308,6 +311,7 @@ def _read(data: Mapping[str, Json]) -> Certificate:
         fields=_fields(_typed(data.get("fields", {}), dict)),
         reading=reading,
         record=record,
+        forms=forms,
         derived=_derived(_typed(data.get("derived", {}), dict)),
     )
 

@@ -19,6 +19,7 @@ from dptext.audits.bounds import reconstruction_bound
 from dptext.mechanism import Learns
 from dptext.privacy.events import MAX_MEANINGFUL_DELTA
 from dptext.privacy.guarantee import Basis, Guarantee, Unit, format_factor
+from dptext.runs.certificate import Certificate
 from dptext.runs.verification import Verified
 from dptext.text.plain_text import a_record
 
@@ -180,7 +181,7 @@ def _values(found: Verified, holding: Sequence[Guarantee]) -> dict[str, object]:
     return {
         "certificate": found.certificate,
         "records": plural(found.certificate.records, "record") if found.certificate.records else "no texts",
-        "portion": ("of plain text " if found.certificate.record else "") + a_record(found.certificate.record),
+        "portion": _portion(found.certificate),
         "reason": _void(stated[-1]),
         "void": "; ".join(f"each {_NOUN[each.unit]}, as {_void(each)}" for each in stated if _void(each)),
         "noun": _NOUN[main.unit],
@@ -191,6 +192,12 @@ def _values(found: Verified, holding: Sequence[Guarantee]) -> dict[str, object]:
         "reveals": "; ".join(dict.fromkeys(reveals)),
         "assumed": "".join(f"{each}\n" for each in assumed),
     }
+
+
+def _portion(of: Certificate) -> str:
+    """Return what a record was, in the words of the page."""
+    plain = "of plain text " if of.record and not of.forms else ""
+    return f"{plain}{a_record(of.record, of.forms)}"
 
 
 def _table(holding: Sequence[Guarantee]) -> list[list[str]]:

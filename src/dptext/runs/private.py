@@ -71,6 +71,11 @@ class Private:
             next(found, None)
 
     @property
+    def forms(self) -> tuple[str, ...]:
+        """The formats of the files of a corpus of several formats; empty for one file."""
+        return ()
+
+    @property
     def corpus(self) -> Corpus:
         """The records as a corpus, which can be read more than once."""
         return self.batches

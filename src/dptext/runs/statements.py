@@ -50,6 +50,7 @@ class Statement:
         reveals: the facts and fields that leave besides the releases of the mechanism.
         reading: the changes to texts as they are read, by their names in `runs.certificate.READING`.
         record: the record of plain text: "file", "line" or "block"; empty if records are rows.
+        forms: the formats of the files of an input of several formats.
     """
 
     of: Promising
@@ -61,6 +62,7 @@ class Statement:
     reveals: tuple[str, ...]
     reading: tuple[str, ...]
     record: str
+    forms: tuple[str, ...] = ()
 
     def charged(self, charge: Charge | None, stream: str | None = None) -> Charged | None:
         """Return the charge as a certificate states it. `stream` is the mark of releases that left as a stream."""
@@ -90,6 +92,7 @@ class Statement:
             fields=fields,
             reading=self.reading,
             record=self.record,
+            forms=self.forms,
         )
 
 
@@ -102,6 +105,7 @@ def stated(
     reveals: Sequence[str] = (),
     reading: Sequence[str] = (),
     record: str | None = None,
+    forms: Sequence[str] = (),
     payment: Payment | None = None,
     fields: Fields | None = None,
 ) -> Statement:
@@ -128,4 +132,5 @@ def stated(
         reveals,
         tuple(reading),
         record or "",
+        tuple(forms),
     )

@@ -329,7 +329,8 @@ def add(first: str | PathLike[str], *others: str | PathLike[str], disjoint: bool
     fitted, data, report = FittedSummary(whole.spec, whole.public), whole.to_bytes(), whole.report
     source = secure() if all(each.randomness == "secure" for each in certificates) else seeded(0)
     read = [name for name in READING if any(name in each.reading for each in certificates)]
-    statement = stated(fitted, randomness=source, reading=read, record=certificate.record or None)
+    forms = sorted({form for each in certificates for form in each.forms})
+    statement = stated(fitted, randomness=source, reading=read, record=certificate.record or None, forms=forms)
     named = statement.certificate(IN_MEMORY, hashlib.sha256(data).hexdigest(), 0, charged=None, fields={})
     columns = certificate.fields if all(each.fields == certificate.fields for each in certificates) else {}
     named = replace(named, derived={"added": [*digests]}, fields=columns)

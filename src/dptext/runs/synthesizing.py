@@ -201,6 +201,7 @@ def run(
         delta=delta,
         reading=[name for name in READING if private.reading.get(name)],
         record=str(private.reading.get("record") or ""),
+        forms=private.forms,
         payment=payment,
         fields=fields,
     )

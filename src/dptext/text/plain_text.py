@@ -5,10 +5,11 @@ is protected than the guarantee seems to say.
 """
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from typing import Final, assert_never
 
+from dptext.text.formats import Format
 from dptext.text.lines import LONE_RETURNS, Bad, Broken, Chunk, RawLine, Row, lines_of
 
 
@@ -27,13 +28,24 @@ _NOUNS: Final = {
 }
 
 
-def a_record(portion: str | None) -> str:
-    """Return what a record is, such as "a line of a file"; without a portion of plain text a row."""
-    return _NOUNS[Portion(portion)] if portion else "a row"
+def a_record(portion: str | None, forms: Sequence[str] = ()) -> str:
+    """Return what a record is, such as "a line of a file"; without a portion of plain text a row.
+
+    `forms` are those of files of several forms: "of plain text a file, of csv and jsonl a row".
+    """
+    found = _NOUNS[Portion(portion)] if portion else "a row"
+    rows = [form for form in forms if form != Format.TEXT]
+    if not rows:
+        return found
+    return f"{f'of plain text {found}, ' if portion else ''}of {' and '.join(rows)} a row"
 
 
-def said_record(portion: str) -> str:
-    """Return the sentence of a certificate on what a record was. A folder may hold rows beside plain text."""
+def said_record(portion: str, forms: Sequence[str] = ()) -> str:
+    """Return the sentences of a certificate on what a record was; `forms` are those of files of several forms."""
+    if forms:
+        return (
+            f"Files of {len(forms)} forms were read, which are public facts. A record was {a_record(portion, forms)}."
+        )
     return f"{'Of plain text, a' if portion else 'A'} record was {a_record(portion)}."
 
 

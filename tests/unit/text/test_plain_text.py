@@ -15,6 +15,7 @@ from dptext.cli.utility import read_back
 from dptext.errors import ConfigError, DataError
 from dptext.registry import MECHANISMS
 from dptext.runs.certificate import Certificate, certificate_path
+from dptext.runs.legal import legal_page
 from dptext.text.reading import as_records, read_released
 
 NOTES = ["Dear Ann,\nI am ill.\n\nYours\nTom\n", "One line\n", "", "\ufeffA\r\nB\r\n\r\n \t\r\nC"]
@@ -112,10 +113,32 @@ def test_what_people_do_not_expect_of_a_folder_is_said(notes: Path, tmp_path: Pa
         assert done.returncode == 0, done.stderr
         assert (f"{out} becomes a folder" in done.stderr) is become
         assert ("line breaks become blanks. --output-format jsonl" in done.stderr) is breaks
-    for command in (("check", notes), ("init", notes), ("utility", "fidelity", notes, notes, "--public", "pool.txt")):
+    for command in (("init", notes), ("utility", "fidelity", notes, notes, "--public", "pool.txt")):
         refused = dptext(*command, cwd=tmp_path)
         assert refused.returncode == 2
         assert "name one of its files" in refused.stderr
+
+
+def test_the_legal_page_names_the_forms_of_files(notes: Path, tmp_path: Path) -> None:
+    """Of a release of each text, and of a corpus, whose dry run says the same."""
+    (notes / "rows.jsonl").write_text('{"text": "a row"}\n')
+    public = dp.sample_records(80, seed=2)
+    mechanism = dp.fit(dp.Candidates(epsilon=3, ranker="tfidf"), public)
+    plan, said = dp.Plan(output_format="jsonl"), "of plain text a file, of jsonl a row"
+    dp.privatize_dataset(notes, tmp_path / "out", mechanism, plan=plan, dataset=many_files.here())
+    page = legal_page(dp.verify(tmp_path / "out"))
+    assert f"Protected: each record ({said})" in " ".join(page.text().split())
+    corpus = dp.synthesize_dataset(
+        notes,
+        dp.Votes(encoder="glove", words=8, topics=4).fit(public=public),
+        plan=plan,
+        workers=many_files.here().workers,
+    )
+    assert corpus.certificate.forms == ("jsonl", "text")
+    assert f"A record was {said}." in corpus.certificate.explain()
+    (tmp_path / "pool.jsonl").write_text("".join(json.dumps({"text": each.text}) + "\n" for each in public))
+    done = dptext("synthesize", notes, "o.csv", "--public", "pool.jsonl", "-m", "votes", "--dry-run", cwd=tmp_path)
+    assert f"A record is {said}." in done.stdout
 
 
 def test_a_data_set_is_verified_by_its_folder(notes: Path, unchanged: Any, tmp_path: Path) -> None:
@@ -134,9 +157,13 @@ def test_of_several_files_lines_are_records_where_that_is_said(notes: Path, unch
     plan = dp.Plan(without_guarantee=True, record="line", output_format="jsonl")
     found = dp.privatize_dataset(notes, tmp_path / "out", unchanged, plan=plan, dataset=many_files.here())
     assert (found.records, found.record) == (13, "line")
-    said = found.explain()  # the row was no line of plain text
-    assert "A record was" not in said
-    assert "Of plain text, a record was a line of a file." in said
+    portion = "of plain text a line of a file, of jsonl a row"  # the row was no line of plain text
+    assert f"Files of 2 forms were read, which are public facts. A record was {portion}." in found.explain()
+    assert found.forms == ("jsonl", "text")
+    assert Certificate.from_json(found.to_json()) == found
+    forged = found.to_json().replace('"jsonl",\n    "text"', '"text",\n    "jsonl"')
+    with pytest.raises(ConfigError, match="not a certificate"):
+        Certificate.from_json(forged)
     (notes / "rows.jsonl").rename(tmp_path / "rows.jsonl")
     with pytest.raises(ConfigError, match=r"no file at .* is plain text"):
         dp.privatize_dataset(
