@@ -538,7 +538,7 @@ def test_a_recommendation_says_the_same_in_json() -> None:
             assert (corpus["answer"] == "none") == (corpus["public_text_does_as_well"] or not corpus["qualified"])
     corpus = json.loads(dptext("recommend", "--of", "corpus", "--epsilon", "1", "--json").stdout)
     said = dptext("recommend", "--of", "corpus", "--epsilon", "1").stdout
-    assert said.startswith(f"Take {corpus['answer']}: ")
+    assert said.startswith(f"Take {corpus['answer']} (a summary, and its writer pool): ")
     assert corpus["by_law"] in said
     beaten = [row["split"] for row in corpus["rows"] if not row["beats_public_text"]]
     assert beaten

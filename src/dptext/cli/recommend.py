@@ -59,6 +59,8 @@ _BEATS: Final = {
     "authorship": "hides authors better than they do",
 }
 
+#: Measured syntheses that a summary and a writer do, too, with the same numbers and texts.
+_WAYS: Final = {"prototypes": " (a summary, and its writer pool)"}
 Of = StrEnum("Of", ["TEXTS", "CORPUS"])  # the kind of release
 
 
@@ -150,19 +152,25 @@ def _corpus(unit: Unit, epsilon: float, delta: float, as_json: bool) -> None:
         return
     price = f"epsilon {measured.epsilon:g}"
     print(
-        f"Take {kind}: at {price} and delta {DELTA:g} per {unit.value} for the whole corpus it beats public text by "
-        f"more than {BETTER:g} of accuracy on {n} of {len(best)} {'split' if len(best) == 1 else 'splits'}."
+        f"Take {kind}{_WAYS.get(kind, '')}: at {price} and delta {DELTA:g} per {unit.value} for the whole corpus it "
+        f"beats public text by more than {BETTER:g} of accuracy on {n} of {len(best)} "
+        f"{'split' if len(best) == 1 else 'splits'}."
     )
-    print("Without labels take votes, and where numbers are all that is asked for, topics.\n")
+    print("Without labels take votes (dptext synthesize), and for numbers alone the report of a summary.\n")
     for row in best:
         beside = f"public text {row['public_only']:.3f}, originals {row['original']:.3f}"
         none = "" if row in worth else f" take none ({_beside_public(row)} public text);"
         print(f"  {row['split']}:{none} accuracy of a classifier {row['accuracy']:.3f} ({beside})")
-    settings = f'--set {price.replace(" ", "=")} --set \'labels=["a", "b"]\' --label-field LABEL'
-    settings += " --set unit=author --author-field AUTHOR" if by_author else ""
+    settings = f"--public POOL --label-field LABEL --labels A,B --{price} --about N"
+    settings += " --unit author --author-field AUTHOR" if by_author else ""
     print(f"\n{law}")
-    print(f"Next: dptext synthesize PRIVATE OUT --public POOL --mechanism {kind} {settings}")
-    print("Its epsilon is of all texts together, and one party sees them: it is no epsilon of each text.")
+    if kind in _WAYS:
+        print(f"Next: dptext summarize PRIVATE OUT.summary {settings}")
+        print("      dptext write OUT.summary OUT.csv --writer pool")
+    else:
+        print(f"Next: dptext synthesize PRIVATE OUT --mechanism {kind} {settings}")
+    again = "Only summarize is charged. " if kind in _WAYS else ""
+    print(f"{again}Its epsilon is of all texts together, and one party sees them: it is no epsilon of each text.")
 
 
 def _beside_public(row: Mapping[str, Json]) -> str:

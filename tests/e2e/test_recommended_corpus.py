@@ -1,0 +1,56 @@
+"""What `dptext recommend --of corpus` says is what the results say, and its commands work."""
+
+from __future__ import annotations
+
+import csv
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import dptext as dp
+from commands import dptext
+from dptext.sampling.randomness import seeded
+from trees import ROOT
+
+
+def told(*given: str) -> str:
+    return dptext("recommend", "--of", "corpus", "--epsilon", "1", *given).stdout
+
+
+def splits(said: str) -> str:
+    found = re.search(r"by more than 0\.02 of accuracy on (\d+ of \d+) splits", said)
+    assert found is not None
+    return found[1]
+
+
+def test_the_number_of_splits_is_that_of_the_results() -> None:
+    results = " ".join((ROOT / "docs" / "results" / "synthesis.md").read_text("utf-8").split())
+    by_document, by_author = splits(told()), splits(told("--unit", "author"))
+    assert f"by more than .02 of accuracy, on {by_document} splits by document and {by_author} by author" in results
+
+
+def test_the_commands_measure_once_and_write(tmp_path: Path) -> None:
+    for name, seed in (("PRIVATE", 1), ("POOL", 2)):
+        with (tmp_path / f"{name}.csv").open("w", newline="", encoding="utf-8") as file:
+            rows = ((each.text, each.label) for each in dp.sample_records(90, seed=seed))
+            csv.writer(file).writerows((("text", "LABEL"), *rows))
+    given = {"PRIVATE": "PRIVATE.csv", "POOL": "POOL.csv", "A,B": "health,money", "N": "90"}
+    lines = [line.removeprefix("Next: ").strip() for line in told().splitlines()]
+    commands = [shlex.split(line)[1:] for line in lines if line.startswith("dptext ")]
+    assert [each[0] for each in commands] == ["summarize", "write"]
+    for each in commands:
+        fast = ("--set", "encoder=glove", "--set", "words=8") if each[0] == "summarize" else ()
+        done = dptext(*(given.get(part, part) for part in each), *fast, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+    assert (tmp_path / "OUT.csv").read_text("utf-8").splitlines()[0] == "id,text,LABEL"
+
+
+def test_a_summary_and_its_writer_pool_are_what_was_measured_as_prototypes() -> None:
+    private, pool = dp.sample_records(200, seed=1), [each.text for each in dp.sample_records(100, seed=2)]
+    how: dict[str, Any] = {"label": "label", "labels": ["health", "travel", "money", "leisure"], "about": 200}
+    how |= {"encoder": "glove", "words": 8}
+    made = dp.synthesize(private, pool, kind="prototypes", randomness=seeded(3), **how)
+    found = dp.write(dp.summarize(private, pool, randomness=seeded(3), **how), writer="pool")
+    one, other = (sorted((each.output, str(each.label)) for each in corpus) for corpus in (made, found))
+    assert one == other
