@@ -55,6 +55,10 @@ _WORDS: Final = (
         re.compile("--author-field NAME --max-per-author N"),
         "max_per_author, and author in each record (author_field of a file)",
     ),
+    (
+        re.compile("Columns of a table are named by --column[.]"),
+        "Columns of a table stand in the settings of the model.",
+    ),
     (re.compile(", --author-field, --subject-field or --keep"), " or --author-field"),
     (re.compile(" on the command line, [^:;()]* in Python"), ""),
 )

@@ -1,15 +1,20 @@
 """The client asks again under one key, whatever fails between, and gets one answer for one charge."""
 
+import csv
+import json
 import socket
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 
+from commands import dptext
 from dptext_gateway import client
 from dptext_gateway.client import GatewayError
-from gateways import Served, served
+from gateways import Served, add_summary, inbox, served
 
 FEW = [{"text": "secret", "label": "travel"}]
 Answer = Callable[[], httpx.Response]
@@ -167,6 +172,74 @@ def test_what_cannot_be_asked_is_not_asked_again(
     assert clock.slept == []
     assert "secret" not in f"{refused.value!r}"
     assert refused.value.__cause__ is refused.value.__context__ is None
+
+
+class Wire:
+    """What the client asks reaches a gateway in this process; the first answers are lost on the way back."""
+
+    def __init__(self, gateway: Served, patch: pytest.MonkeyPatch, lost: int = 0) -> None:
+        self.gateway, self.lost, self.asked = gateway, lost, list[str]()
+        patch.setattr(client.httpx, "post", partial(self.request, "POST"))
+        patch.setattr(client.httpx, "get", partial(self.request, "GET"))
+        patch.setattr(client, "_LOOK", 0.02)
+
+    def request(self, method: str, url: str, *, timeout: float, verify: object, **more: Any) -> httpx.Response:
+        self.asked.append(url.removeprefix("http://gateway"))
+        if "content" in more:
+            more["content"] = more["content"].read()
+        found = self.gateway.client.request(method, self.asked[-1], **more)
+        self.lost -= 1
+        if self.lost >= 0:
+            raise httpx.ReadError("the answer was lost")
+        return httpx.Response(found.status_code, content=found.content, headers={"Retry-After": "0"})
+
+
+def columns(folder: Path) -> Path:
+    """A CSV file whose columns have names of their own."""
+    rows = [json.loads(line) for line in inbox().splitlines()]
+    with (folder / "mail.CSV").open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerows([["body", "topic", "channel"], *([e["text"], e["label"], e["channel"]] for e in rows)])
+    return folder / "mail.CSV"
+
+
+@pytest.mark.parametrize("lost", [0, 1])
+def test_a_file_is_measured_once_and_written_from_again_and_again(
+    gateway: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lost: int
+) -> None:
+    add_summary(tmp_path / "models")
+    wire, file = Wire(gateway, monkeypatch, lost), columns(tmp_path)
+    summary = client.summarize("http://gateway/", gateway.key, "inbox", file, text="body", label="topic")
+    assert wire.asked.count("/v1/synthesize") == lost + 1
+    assert len(gateway.charges()) == 1
+    corpora = [
+        client.write("http://gateway", gateway.key, summary, tmp_path / "corpora", size=40, mix=mix, format=kind)
+        for kind, mix in (("csv", None), ("jsonl", {"travel": 1.0}))
+    ]
+    for corpus, suffix in zip(corpora, (".csv", ".jsonl"), strict=True):
+        assert corpus.suffix == suffix
+        explained = dptext("explain", corpus, "--ledger", tmp_path / "books.db")
+        assert explained.returncode == 0, explained.stderr
+    rows = [json.loads(line) for line in corpora[1].read_text("utf-8").splitlines()]
+    assert {each["topic"] for each in rows} == {"travel"}
+    assert len(gateway.charges()) == 1
+
+
+def test_a_summary_that_fails_says_why_and_asks_for_nothing_again(
+    gateway: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add_summary(tmp_path / "models")
+    Wire(gateway, monkeypatch)
+    with pytest.raises(GatewayError, match=r"lacks a column.*Nothing was charged\.$") as failed:
+        client.summarize("http://gateway", gateway.key, "inbox", columns(tmp_path), label="topic")
+    assert failed.value.problem["state"] == "failed"
+    with pytest.raises(GatewayError, match="no such job") as refused:
+        client.write("http://gateway", gateway.key, "0" * 32, tmp_path)
+    assert (refused.value.status, refused.value.idempotency_key) == (404, "")
+    with pytest.raises(GatewayError, match=r"has not ended yet.*asks for the same answer again"):
+        client.summarize(
+            "http://gateway", gateway.key, "inbox", columns(tmp_path), text="body", label="topic", patience=0
+        )
 
 
 def test_a_text_that_no_encoding_has_is_refused_without_it(gateway: Served, monkeypatch: pytest.MonkeyPatch) -> None:
