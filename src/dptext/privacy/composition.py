@@ -50,10 +50,10 @@ from dptext.privacy.guarantee import Relation
 from dptext.privacy.loss_distributions import Mixable, inverse_square, is_mixable, mixed_epsilon
 from dptext.types import Floats
 
-MAX_EXACT_RUNS = 32_768  # for more runs, the exact distribution of top-k losses takes more time than it is worth
-#: Up to this number of equal runs of an exponential mechanism, the exact bound of randomized response is the only bound
-#: that is computed. For more runs, bounds by zCDP and Renyi DP are computed, too.
-_MAX_ALONE = 16_384
+#: More equal choices than these take long enough that a search should be short.
+_MANY = 16_384
+#: The grid of a numerical distribution of more runs of several kinds is too coarse to be tighter than a formula.
+_MOST_MIXED = 32_768
 _LARGEST_RHO = 1e15
 _ORDERS = 1 + np.logspace(-4, 3.5, 160)
 #: Getters of all fields of an event but its count. Tuples of fields are made and compared ten times faster than events.
@@ -165,14 +165,15 @@ def _one_choice(events: Sequence[Event]) -> TopKEvent | None:
     return replace(first, count=sum(event.count for event in events))
 
 
-def _mixed(events: Iterable[Event], max_exact: int) -> tuple[Mixable, ...]:
+def _mixed(events: Iterable[Event]) -> tuple[Mixable, ...]:
     """The events as `Mixable` events if a numerical loss distribution is tighter than every formula, else ()."""
     found = compose(map(_as_choice, events))
     mixable = tuple(e for e in found if isinstance(e, Mixable) and is_mixable(e))
     by_formula = all(isinstance(e, GaussianEvent) for e in mixable) or (
-        len(mixable) == 1 and isinstance(mixable[0], TopKEvent) and mixable[0].count <= max_exact
+        len(mixable) == 1 and isinstance(mixable[0], TopKEvent)
     )
-    return () if len(mixable) < len(found) or by_formula else mixable
+    many = sum(e.count for e in mixable if isinstance(e, TopKEvent)) > _MOST_MIXED
+    return () if len(mixable) < len(found) or by_formula or many else mixable
 
 
 def _renyi_curve(event: Event) -> Floats | None:
@@ -203,10 +204,10 @@ def _bounds(events: Sequence[Event], delta: float, relation: Relation) -> Iterat
     if not delta:
         return
     choice = _one_choice(events)
-    if choice and choice.count <= MAX_EXACT_RUNS:
+    if choice:
         yield curves.top_k_epsilon(choice, delta)
-        if choice.count <= _MAX_ALONE or not any(isinstance(event, ExponentialEvent) for event in events):
-            return  # the bound is exact, except for the exponential mechanism, which loses less
+        if choice.count <= curves.MAX_SQUARED and not any(isinstance(event, ExponentialEvent) for event in events):
+            return  # the bound is exact; an exponential mechanism loses less than randomized response
     rhos = [(_zcdp_rho(event), event.count) for event in events]
     rho = curves.sum_up((rho, count) for rho, count in rhos if rho is not None)
     if all(each is not None for each, _ in rhos) and rho < _LARGEST_RHO:
@@ -250,7 +251,6 @@ class Sums(NamedTuple):
     zcdp: int = 0  # number of zCDP runs
     noise: int = 0  # rho of the runs without a pure epsilon
     rho: int = 0  # rho of all runs
-    exponential: int = 0  # number of runs of the exponential mechanism
 
     @classmethod
     def of(cls, event: Event) -> Self | None:
@@ -268,7 +268,6 @@ class Sums(NamedTuple):
             float(isinstance(run, ZcdpEvent)),
             rho if pure is None else 0.0,
             rho,
-            float(isinstance(run, ExponentialEvent)),
         )
         try:
             return cls(*(curves.units(term) * event.count for term in terms))
@@ -286,17 +285,20 @@ class Sums(NamedTuple):
             noise = _unsampled_epsilon(curves.round_up(Fraction(self.noise, curves.UNIT)), left, precision)
         yield curves.round_up(Fraction(self.pure + curves.units(noise), curves.UNIT))
         rho = curves.round_up(Fraction(self.rho, curves.UNIT))
-        # For few equal exponential runs `_bounds` yields no bound by zCDP, and its bound may be larger.
-        if left and rho < _LARGEST_RHO and not self.exponential:
+        if left and rho < _LARGEST_RHO:
             yield curves.zcdp_epsilon(rho, left)
 
 
 def is_numerical(events: Iterable[Event], delta: float) -> bool:
     """Tell whether `epsilon` of these events computes a numerical distribution, which takes tenths of a second.
 
-    More than `_MAX_ALONE` equal choices count as numerical, so that `accounting.calibrate` searches with fewer steps.
+    More than `_MANY` equal choices count as numerical, so that `accounting.calibrate` searches with fewer steps.
     """
-    return delta > 0 and bool(_mixed(_without_delta(require_events(events), delta)[0], _MAX_ALONE))
+    if not delta:
+        return False
+    rest, _ = _without_delta(require_events(events), delta)
+    choice = _one_choice(rest) if rest else None
+    return bool(_mixed(rest)) or (choice is not None and choice.count > _MANY)
 
 
 def slack(events: Iterable[Event]) -> float:
@@ -331,7 +333,7 @@ def _epsilon(events: Iterable[Event], delta: float, relation: Relation, *, numer
         return math.inf
     if delta == 1 or not rest:
         return 0.0
-    mixed = _mixed(rest, MAX_EXACT_RUNS) if numerical and left else ()
+    mixed = _mixed(rest) if numerical and left else ()
     tightest = mixed_epsilon(mixed, left, relation) if mixed else math.inf
     if _is_trained(mixed) and math.isfinite(tightest):
         return tightest  # the other bounds of a training are larger, and take seconds

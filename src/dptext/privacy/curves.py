@@ -191,6 +191,42 @@ class NetLosses:
         return NetLosses(lowest, mass, missing)
 
 
+#: The distribution of more runs is computed by a transform.
+MAX_SQUARED = 32_768
+_MOST_LOSSES = 1 << 22  # a transform of more takes seconds
+_FAR = 70.0  # -ln of the probability of losses beyond a transform
+_TRANSFORMED = 1e-13  # above the rounding of a transform's sums
+_ULPS = 2.0**-50  # relative error of one number before it
+
+
+def many_net_losses(event: TopKEvent) -> NetLosses | None:
+    """The net losses of `event.count` runs, by their characteristic function; None if that takes too long.
+
+    What lies beyond the transform (Bernstein's inequality), and what its rounding can move, is counted as missing.
+    """
+    gain, unmoved, loss = top_k_probabilities(event)
+    moved, drift = gain + loss, gain * -math.expm1(-event.epsilon)
+    n, variance = event.count, unmoved * moved + 4 * gain * loss
+    linear = 2 * _FAR / 3
+    half = math.ceil(linear + math.sqrt(linear**2 + 2 * _FAR * n * variance)) + 1
+    every = 1 if unmoved else 2  # net losses of two outcomes are all odd, or all even
+    size = 1 << (2 * half // every).bit_length()
+    if size * every > _MOST_LOSSES:
+        return None
+    centre = round(n * drift) if unmoved else 2 * round((n * drift - n % 2) / 2) + n % 2
+    angles = np.arange(size // 2 + 1) * (2 * math.pi / size / every)
+    tilt = np.square(np.sin(angles / 2))
+    # ln of one run's characteristic function 1 + gain (e^(i t) - 1) + loss (e^(-i t) - 1), without cancellation.
+    fading = 0.5 * n * np.log1p(np.maximum(-4 * tilt * (variance - 4 * gain * loss * tilt), -1.0))
+    turned, shift = n * np.arctan2(drift * np.sin(angles), 1 - 2 * moved * tilt), angles * centre
+    sizes = np.exp(fading)
+    masses = np.zeros(size * every)
+    masses[::every] = np.fft.fftshift(np.fft.irfft(sizes * np.exp(1j * (shift - turned)), size))
+    wrong = np.where(sizes > 0, sizes * (np.abs(np.maximum(fading, -800.0)) + np.abs(turned) + shift + 1), 0.0)
+    missing = _TRANSFORMED + 2 * float(wrong.sum()) * _ULPS + 2 * math.exp(-_FAR)
+    return NetLosses(centre - size // 2 * every, np.maximum(masses, 0.0), missing)
+
+
 def top_k_net_losses(event: TopKEvent, negligible: float = 0.0) -> NetLosses:
     """The net losses of `event.count` runs, by repeated squaring. They are exact if `negligible` is 0."""
     gain, zero, loss = top_k_probabilities(event)
@@ -236,15 +272,23 @@ def _delta_of_losses(event: TopKEvent, losses: NetLosses, epsilon: float) -> flo
 def top_k_epsilon(event: TopKEvent, delta: float) -> float:
     """Epsilon at delta of `event.count` runs of top-k randomized response: the inverse of `top_k_delta`.
 
-    The closed form between two losses subtracts nearly equal numbers, so its result is only a guess. The guess is made
-    larger until `top_k_delta` is at most delta.
+    Of more than `MAX_SQUARED` runs it is larger by about 1e-13 / delta of itself. For a delta near 1e-11, or losses
+    that spread too far for a transform (of 10^11 choices between two), it is the sum of all epsilons. The closed form
+    between two losses subtracts nearly equal numbers, so its result is only a guess. The guess is made larger until
+    `top_k_delta` is at most delta.
     """
     _validate.not_negative(epsilon=event.epsilon)
     most = sum_up([(event.epsilon, event.count)])
     if event.epsilon > 500:  # e^-epsilon nears underflow
         return most
-    losses = top_k_net_losses(event, delta * NEGLIGIBLE)
-    guess = up(_guessed_epsilon(event, losses, delta))
+    if event.count <= MAX_SQUARED:
+        losses = top_k_net_losses(event, delta * NEGLIGIBLE)
+    else:
+        many = many_net_losses(event)
+        if many is None or many.missing > delta / 100:
+            return most
+        losses = many
+    guess = up(_guessed_epsilon(event, losses, (delta - _UNDERFLOW) / _SUMMED - losses.missing))
     step = max(guess, event.epsilon) * _ROUNDING
     while guess < most and _delta_of_losses(event, losses, guess) > delta:
         guess, step = guess + step, 2 * step

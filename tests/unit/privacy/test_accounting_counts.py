@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dptext.privacy import accounting, composition, curves
+from dptext.privacy import accounting, curves
 from dptext.privacy.events import (
     ApproximateEvent,
     Event,
@@ -109,18 +109,78 @@ def test_what_is_left_out_is_not_forgotten(monkeypatch: pytest.MonkeyPatch) -> N
     assert curves.top_k_delta(event, curves.top_k_epsilon(event, delta)) > delta
 
 
-@pytest.mark.parametrize(
-    "event",
-    [pytest.param(PureEvent(0.01), marks=pytest.mark.slow), TopKEvent(0.5, 5, 1000), ExponentialEvent(0.01, 100)],
-)
-def test_more_runs_than_before_by_the_exact_bound_cost_no_more(monkeypatch: pytest.MonkeyPatch, event: Event) -> None:
-    """Up to 16,384 runs were exact; the pessimistic numerical distribution of more is an upper bound of what is now."""
-    runs = replace(event, count=20_000)
-    tight, quick = accounting.epsilon([runs], 1e-6), accounting.quick_epsilon([runs], 1e-6)
-    fewer = accounting.epsilon([replace(event, count=19_000)], 1e-6)
-    monkeypatch.setattr(composition, "MAX_EXACT_RUNS", 16_384)
-    assert fewer < tight <= quick <= accounting.quick_epsilon([runs], 1e-6)
-    assert tight <= accounting.epsilon([runs], 1e-6)
+@pytest.mark.parametrize("event", [TopKEvent(0.5, 5, 1000), TopKEvent(0.02, 1, 2), TopKEvent(1e-4, 400, 1000)])
+@pytest.mark.parametrize("count", [20_000, 20_001])
+def test_a_transform_has_the_distribution_of_repeated_squaring(event: TopKEvent, count: int) -> None:
+    """Two ways to one distribution; an odd number of choices between two has odd net losses alone."""
+    event = replace(event, count=count)
+    whole, found = curves.top_k_net_losses(event, 1e-30), curves.many_net_losses(event)
+    assert found is not None
+    assert found.missing < 3e-13
+    masses = {whole.lowest + i: mass for i, mass in enumerate(whole.mass.tolist())}
+    others = {found.lowest + i: mass for i, mass in enumerate(found.mass.tolist())}
+    assert math.fsum(others.values()) == pytest.approx(1, abs=1e-11)
+    assert sum(abs(masses.get(i, 0.0) - others.get(i, 0.0)) for i in {*masses, *others}) < 1e-11
+
+
+@pytest.mark.parametrize("event", [TopKEvent(0.5, 5, 1000), TopKEvent(0.02, 1, 2), TopKEvent(3.0, 5, 20_000)])
+def test_epsilon_by_a_transform_is_that_of_the_whole_distribution_and_no_smaller(
+    monkeypatch: pytest.MonkeyPatch, event: TopKEvent
+) -> None:
+    event = replace(event, count=20_000)
+    exact = curves.top_k_epsilon(event, 1e-7)
+    monkeypatch.setattr(curves, "MAX_SQUARED", 1)
+    found = curves.top_k_epsilon(event, 1e-7)
+    assert exact <= found <= exact * (1 + 1e-5)
+    assert curves.top_k_delta(event, found) <= 1e-7
+
+
+@pytest.mark.parametrize(("per_run", "count"), [(0.01, 10**6), (0.001, 10**6), (0.002, 3 * 10**6)])
+def test_a_million_choices_between_two_cost_what_binomial_tails_say(per_run: float, count: int) -> None:
+    from scipy.special import bdtrc
+
+    delta = 1e-5
+    found = curves.top_k_epsilon(TopKEvent(per_run, 1, 2, count), delta)
+
+    def delta_at(epsilon: float) -> float:
+        most, p = math.floor((epsilon / per_run + count) / 2), 1 / (1 + math.exp(-per_run))
+        return float(bdtrc(most, count, p) - math.exp(epsilon) * bdtrc(most, count, 1 - p))
+
+    assert delta_at(found) <= delta * (1 + 1e-6)  # the tails of scipy err by about 1e-7
+    assert delta_at(found * (1 - 1e-5)) > delta
+
+
+def test_what_a_transform_cannot_tell_is_bounded_by_formulas() -> None:
+    """Losses that spread too far, and a delta that rounding could reach."""
+    assert curves.many_net_losses(TopKEvent(1e-6, 1, 2, 10**12)) is None
+    for delta in (1e-5, 1e-13):
+        whole = accounting.epsilon([PureEvent(1e-6, 10**12)], delta)
+        assert whole == pytest.approx(accounting.epsilon([ZcdpEvent(5e-13, 10**12)], delta), rel=1e-6)
+    few = accounting.epsilon([PureEvent(1e-4, 40_000)], 1e-13)
+    assert 0 < few <= accounting.epsilon([ZcdpEvent(5e-9, 40_000)], 1e-13) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("event", [PureEvent(0.001), TopKEvent(0.5, 5, 1000), ExponentialEvent(0.01, 100)])
+def test_more_runs_never_cost_less_where_the_way_to_compute_changes(event: Event) -> None:
+    costs = [
+        accounting.epsilon([replace(event, count=count)], 1e-6)
+        for count in (16_384, 16_385, 32_768, 32_769, 40_000, 10**6)
+    ]
+    assert costs == sorted(costs)
+
+
+def test_rounding_that_a_transform_forgets_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A planted fault: a distribution that leaves out its ends and does not say so is refuted by the whole one."""
+    event, delta = TopKEvent(0.02, 1, 2, 1500), 1e-6
+
+    def cut(_: TopKEvent) -> curves.NetLosses:
+        whole = curves.top_k_net_losses(event)
+        return curves.NetLosses(whole.lowest, np.where(whole.mass > 1e-6, whole.mass, 0.0))
+
+    monkeypatch.setattr(curves, "MAX_SQUARED", 1)
+    assert curves.top_k_delta(event, curves.top_k_epsilon(event, delta)) <= delta
+    monkeypatch.setattr(curves, "many_net_losses", cut)
+    assert curves.top_k_delta(event, curves.top_k_epsilon(event, delta)) > delta
 
 
 def test_a_sum_is_exact() -> None:
