@@ -24,7 +24,7 @@ from functools import cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
-from dptext.errors import ConfigError, MissingExtraError, install_line
+from dptext.errors import ConfigError, MissingExtraError, to_install
 
 if TYPE_CHECKING:  # importing it takes a tenth of the time that `dptext --help` needs
     from importlib.metadata import EntryPoint
@@ -173,7 +173,7 @@ class Door(Mapping[str, Thing], Generic[Thing]):
 def absent(group: str, name: str) -> str:
     """Say which package of ours brings a name, and what installs it; empty for any other name."""
     extra = OWN.get(group, {}).get(name)
-    return f" It is in {PACKAGES[extra]}. Run: {install_line(f'dptext[{extra}]')}" if extra else ""
+    return f" It is in {PACKAGES[extra]}. {to_install(f'dptext[{extra}]')}" if extra else ""
 
 
 def loaded(place: str) -> Any:

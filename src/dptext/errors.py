@@ -23,6 +23,7 @@ Messages name settings, files and record numbers. They never hold private text.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Final
 
 
 class DPTextError(Exception):
@@ -112,9 +113,17 @@ class MissingExtraError(DPTextError, ImportError):
 def install_line(wanted: str) -> str:
     """Return the command that installs a package of ours with an extra, such as "dptext[glove]".
 
-    No index has our packages yet: pip finds them in the folder that `make wheels` fills.
+    No index has our packages yet: pip finds them in the folder that `make wheels` fills, as `WHEELS` says.
     """
     return f"pip install --find-links dist '{wanted}'"
+
+
+WHEELS: Final = "`make wheels` in a checkout fills dist."  #: what an install line needs
+
+
+def to_install(wanted: str) -> str:
+    """Return the sentence that says how a package of ours is installed; see `install_line`."""
+    return f"{WHEELS} Run: {install_line(wanted)}"
 
 
 @contextmanager
@@ -128,4 +137,4 @@ def needing(what: str, wanted: str) -> Iterator[None]:
     except MissingExtraError:
         raise
     except ImportError as error:
-        raise MissingExtraError(f"{what} needs the package {error.name}. Run: {install_line(wanted)}") from error
+        raise MissingExtraError(f"{what} needs the package {error.name}. {to_install(wanted)}") from error

@@ -19,7 +19,7 @@ from dptext.cli.app import app
 from dptext.cli.audit.trials import NOISES
 from dptext.cli.brought import brought
 from dptext.doors import OWN, Door, points
-from dptext.errors import ConfigError, MissingExtraError
+from dptext.errors import ConfigError, MissingExtraError, to_install
 from dptext.mechanisms.candidates.rankers import RANKERS
 from dptext.registry import MECHANISMS, SYNTHESES
 from dptext.runs.specs import spec_from_settings
@@ -134,12 +134,12 @@ def test_a_name_of_an_absent_package_says_what_to_install(
     group: str, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("dptext.doors.points", lambda group: [])
-    with pytest.raises(ConfigError, match=r"dptext-lab. Run: pip install --find-links dist 'dptext\[lab\]'$"):
+    with pytest.raises(ConfigError, match=r"dptext-lab. `make wheels` .* Run: pip install .* 'dptext\[lab\]'$"):
         fresh(DOORS[group]).named(name, repr(name))
 
 
 def test_attributes_of_an_absent_package_say_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    line = r"has no attribute '{}'. It is in dptext-lab. Run: pip install --find-links dist 'dptext\[lab\]'"
+    line = r"has no attribute '{}'. It is in dptext-lab. `make wheels` .* Run: pip install .* 'dptext\[lab\]'"
     monkeypatch.setattr("dptext.audits.AUDITS", fresh(DOORS["dptext.audits"]))
     monkeypatch.setattr("dptext.doors.points", lambda group: [])
     with pytest.raises(AttributeError, match=line.format("reconstruct")):
@@ -305,7 +305,7 @@ def test_a_command_of_an_absent_package_says_what_to_install(
     _, _, error = call(*name.split())
     assert isinstance(error, MissingExtraError)
     extra = OWN[COMMANDS][name]
-    assert str(error).endswith(f"It is in dptext-{extra}. Run: pip install --find-links dist 'dptext[{extra}]'")
+    assert str(error).endswith(f"It is in dptext-{extra}. {to_install(f'dptext[{extra}]')}")
     assert f"\n  {name} " not in call("--help")[1]
 
 
@@ -319,7 +319,7 @@ def test_help_ends_with_what_brings_more_commands(
     monkeypatch.setattr("dptext.cli.brought.points", lambda group: some)
     brought.cache_clear()
     _, shown, _ = call("--help")
-    line = f"\nMore commands: pip install --find-links dist 'dptext[{extras}]'\n"
+    line = f"\nMore commands: pip install --find-links dist 'dptext[{extras}]' (`make wheels` in a checkout fills dist)"
     assert (line in shown) is bool(extras)
     assert ("More commands" in shown) is bool(extras)
     assert "More commands" not in call("audit", "--help")[1]

@@ -10,7 +10,7 @@ import pytest
 from dptext.text.samples import sample_records
 from environments import ROOT
 
-LAB = "It is in dptext-lab. Run: pip install --find-links dist 'dptext[lab]'"
+LAB = "It is in dptext-lab. `make wheels` in a checkout fills dist. Run: pip install --find-links dist 'dptext[lab]'"
 #: Lines that end with 0, and what each prints.
 LINES = {
     "dptext --help": "  synthesize ",

@@ -13,7 +13,7 @@ from dptext.errors import ConfigError
 from dptext.registry import OUR_MECHANISMS, OUR_SYNTHESES, mechanisms, syntheses
 from dptext.text.samples import sample_records
 
-LINE = "It is in dptext-lab. Run: pip install --find-links dist 'dptext[lab]'"
+LINE = "It is in dptext-lab. `make wheels` in a checkout fills dist. Run: pip install --find-links dist 'dptext[lab]'"
 
 
 @pytest.fixture(autouse=True)

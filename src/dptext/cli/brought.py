@@ -28,7 +28,7 @@ from dptext.doors import (
     points,
     unusable,
 )
-from dptext.errors import ConfigError, DPTextError, MissingExtraError, install_line
+from dptext.errors import WHEELS, ConfigError, DPTextError, MissingExtraError, install_line
 
 if TYPE_CHECKING:  # slow to import
     from importlib.metadata import EntryPoint
@@ -104,7 +104,7 @@ def more() -> str:
     found = {OWN[GROUP].get(name) for name in brought().commands}
     faults = brought().faults
     extras = ",".join(extra for extra, package in PACKAGES.items() if extra not in found and package not in faults)
-    return f"More commands: {install_line(f'dptext[{extras}]')}" if extras else ""
+    return f"More commands: {install_line(f'dptext[{extras}]')} ({WHEELS.removesuffix('.')})" if extras else ""
 
 
 def function_of(name: str) -> Callable[..., int | None]:

