@@ -45,6 +45,14 @@ def test_every_page_is_in_a_table_of_contents() -> None:
     assert set(DOCS.rglob("*.md")) - {DOCS / "index.md"} == listed
 
 
+def test_a_page_of_results_begins_with_the_answer() -> None:
+    for page in sorted((ROOT / "docs" / "results").glob("*.md")):
+        if page.name != "README.md":  # the table of the pages
+            title, _, first = page.read_text("utf-8").partition("\n\n")
+            assert title.startswith("# "), page.name
+            assert first.startswith(("**", "1. **")), page.name
+
+
 def test_the_command_line_is_the_live_one(live: ModuleType) -> None:
     text = live.commands()
     for name in ("dptext", "dptext privatize", "dptext audit distinguish", "dptext budget open"):
