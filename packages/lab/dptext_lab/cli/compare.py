@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Final
 
-from typer import Argument
+from typer import Argument, Exit
 
 from dptext._wording import markdown_table, plural
 from dptext.cli.answers import Printing
@@ -24,6 +24,15 @@ EXIT_FAILED_CELLS: Final = 5  #: The exit code of a grid in which a cell failed 
 
 _MIB_A_GIB: Final = 1024
 _MOST_GIB: Final = 2**20
+
+
+def _keys(asked: bool) -> None:
+    """Print what an experiment file is made of, and end the command."""
+    if asked:
+        from dptext_lab.compare import experiment
+
+        print((experiment.__doc__ or "").strip())
+        raise Exit
 
 
 def compare(
@@ -43,6 +52,9 @@ def compare(
         bool, leaves("--keep-private-samples", help="Keep some private originals in DIR, for the report.")
     ] = False,
     retry: Annotated[bool, runs("--retry", help="Run the failed cells again.")] = False,
+    _: Annotated[
+        bool, runs("--keys", callback=_keys, is_eager=True, help="Print all keys of an experiment file.")
+    ] = False,
     printing: Printing,
 ) -> int:
     """Run the unfinished cells, and sum up the table. Exit code 1: a guarantee was refuted; 5: cells failed."""

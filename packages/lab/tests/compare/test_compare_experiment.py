@@ -1,17 +1,27 @@
 """Experiments as TOML: errors that name the key, the grid with its references, signatures, corpora."""
 
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from commands import dptext
 from compared import LABELS, experiment, replacement, words, write_texts
 from dptext.errors import ConfigError, DataError
 from dptext_lab.compare import cells as grid_cells
 from dptext_lab.compare.cells import signature
 from dptext_lab.compare.corpora import load_corpus
-from dptext_lab.compare.corpus_plans import expanded
-from dptext_lab.compare.experiment import parse_experiment, read_experiment
+from dptext_lab.compare.corpus_plans import CorpusPlan, Source, expanded
+from dptext_lab.compare.experiment import (
+    AuthorshipSettings,
+    DistinguishSettings,
+    Experiment,
+    MeasureSettings,
+    MechanismPlan,
+    parse_experiment,
+    read_experiment,
+)
 from dptext_lab.compare.grid import plan_cells
 
 
@@ -283,3 +293,14 @@ def test_an_error_names_the_file(tmp_path: Path) -> None:
     path.write_text('name = "x"\n[corpora.s]\nsampl = 30\n', "utf-8")
     with pytest.raises(ConfigError, match=r"e\.toml, corpora\.s: 'sampl' is no key .* did you mean 'sample'"):
         read_experiment(path)
+
+
+def test_all_keys_are_printed_by_the_command() -> None:
+    """No file is needed for it, and no key of any table is absent."""
+    done = dptext("compare", "--keys")
+    assert done.returncode == 0, done.stderr
+    tables = [
+        Experiment, MechanismPlan, CorpusPlan, Source, MeasureSettings, AuthorshipSettings, DistinguishSettings
+    ]  # fmt: skip
+    words = set(re.findall(r"\w+", done.stdout))
+    assert {key for table in tables for key in table.model_fields} <= words

@@ -105,7 +105,8 @@ def test_epsilons_of_one_meaning_are_judged_together_whole_documents_first(folde
     release(folder, 0.95, 0.9, row="words", stated=guarantee(1.0, unit=Unit.TOKEN), document_epsilon=10.0)
     assert said(folder)[1].endswith("from epsilon 1 per token: words 0.900 against 0.400.")
     release(folder, 0.5, 0.2)
-    assert [" worse " in sentence or " worth less " in sentence for sentence in said(folder)] == [True, True]
+    assert [" worse " in sentence or " worth less " in sentence for sentence in said(folder)[:2]] == [True, True]
+    assert said(folder)[2:] == ["Not counted in these answers: words epsilon=10 (its epsilon has another meaning)."]
 
 
 def test_each_corpus_has_its_own_answer(folder) -> None:
@@ -136,7 +137,8 @@ def test_what_has_no_reference_or_no_number_is_left_out(folder) -> None:
     assert "better than by public text alone from epsilon 10" in said(folder)[0]
     folder.rows = [row for row in folder.rows if row["row"] != "public-only"]
     assert said(folder) == [
-        "Neither classification nor the meaning of texts was measured beside public-only: nothing is known."
+        "Neither classification nor the meaning of texts was measured beside public-only: nothing is known.",
+        "Not counted in these answers: adept epsilon=10 (not measured beside public-only).",
     ]
 
 
@@ -146,11 +148,34 @@ def test_only_guarantees_that_count_are_worth_something(folder) -> None:
     release(folder, 0.95, 0.9, row="none", stated=guarantee(float("inf"), basis=Basis.NONE, reason="none"))
     folder.cell("broken", "adept", {}, stated=guarantee(1.0), error="ConfigError: no")
     nothing = "No release has a guarantee that counts, so none can be said to protect anybody."
-    assert said(folder) == [nothing]
+    left = (
+        "Not counted in these answers: claim epsilon=10 (its guarantee is claimed and not checked); leaky epsilon=10, "
+        "none epsilon=10 (no guarantee that protects); broken (it did not run: ConfigError: no)."
+    )
+    assert said(folder) == [nothing, left]
     folder.cell("false", "adept", {ACCURACY: 0.95, COSINE: 0.9, "distinguish.refuted": 1.0}, stated=guarantee(1.0))
-    assert said(folder) == ["An audit refutes what is claimed for false: do not use it.", nothing]
+    assert said(folder) == ["An audit refutes what is claimed for false: do not use it.", nothing, left]
     release(folder, 0.5, 0.2, row="sound")
-    assert [sentence.split(" ")[0] for sentence in said(folder)] == ["An", "For", "The"]
+    assert [sentence.split(" ")[0] for sentence in said(folder)] == ["An", "For", "The", "Not"]
+    assert said(folder)[-1] == left
+
+
+def test_rows_that_did_not_run_are_named_with_the_reason_and_the_corpus(folder) -> None:
+    """Also those of one corpus alone; without folders, and a few of many."""
+    references(folder, "cooking")
+    release(folder, 0.92, 0.5)
+    release(folder, 0.92, 0.5, corpus="cooking")
+    error = "MissingExtraError: word vectors are not in /home/me/secret/glove.txt. Run: pip install dptext"
+    folder.cell("word_metric epsilon=1", "word_metric", {}, stated=guarantee(1.0), error=error, corpus="cooking")
+    *answers, left = said(folder)
+    assert len(answers) == 2
+    assert left == (
+        "Not counted in these answers: word_metric epsilon=1 on cooking (it did not run: MissingExtraError: word "
+        "vectors are not in glove.txt. Run: pip install dptext)."
+    )
+    for i in range(6):
+        folder.cell(f"more{i}", "word_metric", {}, stated=guarantee(1.0), error="ConfigError: no")
+    assert "more3 on weather and 2 more (it did not run" in said(folder)[-1]
 
 
 def test_a_table_whose_label_only_has_one_name_gives_the_same_answer(folder) -> None:

@@ -1,12 +1,13 @@
-"""The verdict on a comparison: is any release worth having? One to three plain sentences, and the warnings below them.
+"""The verdict on a comparison: is any release worth having? Plain sentences, and the warnings below them.
 
 A release is above a reference if the low end of its interval is above the high end of the reference's interval, and
 below it in the reverse case; otherwise the intervals overlap, and nothing is shown. Only proven or conditional
 guarantees that no audit refutes count, and of several meanings of epsilon the first that the page draws; an epsilon for
-the whole corpus has a sentence of its own.
+the whole corpus has a sentence of its own. Rows that do not count are named with the reason.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import textwrap
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -20,6 +21,8 @@ from dptext_lab.compare.report.frontier import meanings
 from dptext_lab.compare.stored import TableRow
 
 _SLIGHT: Final = 0.05  # a smaller gain is called slight
+_NAMED: Final = 4  # rows that are named for one reason
+_SHORT: Final = 160  # characters of a reason
 _WEAK: Final = 10.0  # a larger epsilon protects little in the worst case
 _BETTER, _OPEN, _MOOT, _WORSE = range(4)
 _TASK: Final = "classification.accuracy"
@@ -54,7 +57,7 @@ class _CorpusVerdict:
 
 
 def verdict(rows: Iterable[KeptRow]) -> list[str]:
-    """Answer in one to three sentences whether a release is worth more than public text alone, and which keeps what."""
+    """Say whether a release is worth more than public text alone, and which keeps what, and which rows do not count."""
     table = summary.distinct(rows)
     lines, numbers = summary.first_rows(table), summary.measured(table)
     refuted = summary.names(row.row for row in table if row.metric.endswith(REFUTED) and row.value)
@@ -67,21 +70,55 @@ def verdict(rows: Iterable[KeptRow]) -> list[str]:
     sound = [row for row in own if row.basis != Basis.CLAIMED and row.row not in refuted]
     found = meanings(sound)
     if not found:
-        return [*said, "No release has a guarantee that counts, so none can be said to protect anybody."]
+        none = "No release has a guarantee that counts, so none can be said to protect anybody."
+        return [*said, none, *_left_out(lines, set(), refuted, [])]
     each, whole = ([meaning for meaning in found if meaning[3] is wanted][:1] for wanted in (False, True))
-    answers = []
+    answers, counted = [], set[tuple[str, str]]()
     for metric, lead, meant in (*((metric, "", each) for metric in _SAID), (_TASK, f"{summary.WHOLE}. ", whole)):
         tried = [row for row in sound if row.meaning in meant and row.epsilon]
         if answer := _sentence(metric, tried, lines, numbers):
             answers.append(f"{lead}{answer}")
+            counted |= {(row.corpus, row.row) for row in tried if _is_measured(row, metric, numbers)}
     nothing = "Neither classification nor the meaning of texts was measured beside public-only: nothing is known."
-    return [*said, *(answers or [nothing])]
+    return [*said, *(answers or [nothing]), *_left_out(lines, counted, refuted, [*each, *whole])]
+
+
+def _is_measured(row: KeptRow, metric: str, numbers: summary.Numbers) -> bool:
+    return {(row.corpus, row.row, metric), (row.corpus, PUBLIC_ONLY, metric)} <= numbers.keys()
+
+
+def _left_out(
+    lines: summary.Lines, counted: Container[tuple[str, str]], refuted: Container[str], meant: Container[object]
+) -> list[str]:
+    """Return a sentence with the mechanisms that no answer counts, by the reason; none if all count."""
+    several = len({corpus for corpus, _ in lines}) > 1
+    found: dict[str, list[str]] = {}
+    for (corpus, name), row in lines.items():
+        if row.reference or row.label_only or (corpus, name) in counted or name in refuted:
+            continue
+        found.setdefault(_why(row, meant), []).append(f"{name} on {corpus}" if several else name)
+    each = []
+    for why, rows in found.items():
+        more = f" and {len(rows) - _NAMED} more" if len(rows) > _NAMED else ""
+        each.append(f"{summary.without_folders(', '.join(rows[:_NAMED]))}{more} ({why})")
+    return [f"Not counted in these answers: {'; '.join(each)}."] if each else []
+
+
+def _why(row: KeptRow, meant: Container[object]) -> str:
+    if row.failed:
+        error = summary.without_folders(row.error or "").partition("\n")[0]
+        return f"it did not run: {textwrap.shorten(error, _SHORT, placeholder=' ...')}"
+    if row.basis == Basis.NONE or not row.protects:
+        return "no guarantee that protects"
+    if row.basis == Basis.CLAIMED:
+        return "its guarantee is claimed and not checked"
+    return "not measured beside public-only" if row.meaning in meant else "its epsilon has another meaning"
 
 
 def _sentence(metric: str, tried: Sequence[KeptRow], lines: summary.Lines, numbers: summary.Numbers) -> str:
     groups: dict[str, list[KeptRow]] = {}
     for row in tried:
-        if {(row.corpus, row.row, metric), (row.corpus, PUBLIC_ONLY, metric)} <= numbers.keys():
+        if _is_measured(row, metric, numbers):
             groups.setdefault(row.corpus, []).append(row)
     found = [_on_corpus(metric, group, lines, numbers) for group in groups.values()]
     if not found:
