@@ -1,11 +1,13 @@
 """How near the rows that are written from a summary of columns come to those of the private table: a CSV.
 
     python packages/lab/experiments/tables.py OUT.csv [TABLE ...] [--epsilons 1 4] [--seeds 0 1 2 3 4]
+    python packages/lab/experiments/tables.py OUT.csv blogs --unit author --relations add_or_remove_one
     python packages/lab/experiments/tables.py OUT.csv --tables
 
 Each run is `dptext summarize --shares columns=.25 --text-follows none` and `dptext write`: 5,000 rows are read,
-and 5,000 are written. Delta 1e-5, units are rows. Tables are blogs (gender, age, words), IMDB (rating, label, words),
-peer reviews (rating, confidence, decision, day, words) and tickets, which are generated here. Rows:
+and 5,000 are written. Delta 1e-5. Units are rows; with `--unit author` they are the authors of blogs, and `about` is
+their number. Tables are blogs (gender, age, words), IMDB (rating, label, words), peer reviews (rating, confidence,
+decision, day, words) and tickets, which are generated here. Rows:
 
 - *table*: the usual pairs of columns. *rounded*: the same numbers, apportioned and not drawn.
 - *independent*: each column alone, at the same epsilon.
@@ -109,9 +111,14 @@ def apart(name: str, one: np.ndarray, other: np.ndarray) -> Row:
     return found
 
 
-def measured(name: str, epsilons: list[float], relations: list[str], seeds: list[int], folder: Path) -> Iterator[Row]:
+def measured(
+    name: str, epsilons: list[float], relations: list[str], seeds: list[int], folder: Path, *, by_author: bool = False
+) -> Iterator[Row]:
     """Yield the rows of a table."""
     rows = rows_of(name)
+    about, units = SIZE, list[str]()
+    if by_author:
+        about, units = len({row["author"] for row in rows}), ["--unit", "author", "--author-field", "author"]
     truth, rng = cells_of(name, rows), np.random.default_rng(SEED)
     for seed in seeds:
         yield {"table": name, "row": "true, redrawn", "epsilon": "", "relation": "", "seed": seed,
@@ -129,8 +136,8 @@ def measured(name: str, epsilons: list[float], relations: list[str], seeds: list
             if row != "rounded":
                 dptext(
                     "summarize", private, summary, "--public", pool, *columns, *measuring, "--shares", "columns=.25",
-                    "--text-follows", "none",
-                    "--about", SIZE, "--epsilon", epsilon, "--delta", DELTA, "--relation", relation, "--seed", seed,
+                    "--text-follows", "none", *units,
+                    "--about", about, "--epsilon", epsilon, "--delta", DELTA, "--relation", relation, "--seed", seed,
                     "--force",
                 )  # fmt: skip
             dptext("write", summary, out, "--size", SIZE, "--seed", seed, *writing, "--force")
@@ -165,6 +172,7 @@ def main() -> None:
     parser.add_argument("--epsilons", type=float, nargs="+", default=[1.0, 4.0])
     parser.add_argument("--relations", nargs="+", default=["add_or_remove_one", "replace_one"])
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])
+    parser.add_argument("--unit", choices=["document", "author"], default="document")
     parser.add_argument("--tables", dest="shown", action="store_true")
     given = parser.parse_args()
     if given.shown:
@@ -175,7 +183,9 @@ def main() -> None:
     def every() -> Iterator[Row]:
         for name in given.tables or COLUMNS:
             with TemporaryDirectory() as folder:
-                yield from measured(name, given.epsilons, given.relations, given.seeds, Path(folder))
+                yield from measured(
+                    name, given.epsilons, given.relations, given.seeds, Path(folder), by_author=given.unit == "author"
+                )
 
     append_rows(given.out, every())
 

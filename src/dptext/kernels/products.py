@@ -3,12 +3,17 @@
 Each row is computed on its own. Arrays of rows have memory for a whole tile after the last row.
 """
 
+from typing import Final
+
 import numpy as np
 
+from dptext.kernels import matrix_tiles
 from dptext.kernels.compilation import Array, F, compiled
 from dptext.kernels.tiles import COLUMNS, MORE, ROWS, largest_product, row_tile, to_bfloat
 
 _MOST, _TINY = F(127.0), F(1e-30)
+#: Rows of a tile of `rounded_products`, and the least number of rows of its arrays.
+SPARE: Final = max(ROWS, matrix_tiles.BLOCK_ROWS)
 
 
 @compiled
@@ -43,6 +48,14 @@ def products(rows: Array, n: int, panels: Array, bias: Array, tile: Array, out: 
             for r in range(ROWS):
                 for j in range(COLUMNS):
                     out[i + r, p * COLUMNS + j] = tile[r, j] + bias[p * COLUMNS + j]
+
+
+def rounded_products(rows: Array, n: int, panels: Array, bias: Array, tile: Array, out: Array) -> None:
+    """`products` for bfloat16, in matrix registers where there are some. All arrays have `SPARE` rows or more."""
+    if matrix_tiles.THERE and matrix_tiles.fits(panels.shape[1]):
+        matrix_tiles.products(rows, n, panels, bias, tile, out)
+    else:
+        products(rows, n, panels, bias, tile, out)
 
 
 @compiled

@@ -19,7 +19,7 @@ from dptext.kernels import attention, tiles
 from dptext.kernels.activations import gate, log_totals
 from dptext.kernels.linear import DTYPES, Exactness, Linear, room
 from dptext.kernels.norms import normalize
-from dptext.kernels.products import products, round_rows
+from dptext.kernels.products import SPARE, products, round_rows, rounded_products
 from dptext.types import Floats, Integers, Singles
 
 _ROWS_AT_ONCE: Final = 256  # tokens of a batch, few enough for the cache to hold the numbers between layers
@@ -169,7 +169,7 @@ class LlamaContexts:
         taken, gated = (_room(n, layer.weights.shape[1]) for layer in (first.mixed, first.narrowed))
         projected, both = (_room(n, len(layer.bias)) for layer in (first.attention, first.widened))
         x[:n] = network.words[list(tokens)]
-        tile, shares = room(tiles.ROWS, tiles.COLUMNS), room(tiles.ROWS, self._table.shape[1] * attention.BLOCK)
+        tile, shares = room(SPARE, tiles.COLUMNS), room(tiles.ROWS, self._table.shape[1] * attention.BLOCK)
         queries, scores = room(tiles.ROWS, network.head_dim), room(tiles.ROWS, attention.BLOCK)
         for layer, keys, values in zip(network.layers, self._keys, self._values, strict=True):
             normalize(x, n, layer.norms[0], network.epsilon, rows)
@@ -193,7 +193,7 @@ class LlamaContexts:
         head = self._network.head
         rows, found = _room(n, last.shape[1]), _room(n, len(head.bias))
         rows[:n] = last
-        _multiply(head, rows, n, room(tiles.ROWS, tiles.COLUMNS), found)
+        _multiply(head, rows, n, room(SPARE, tiles.COLUMNS), found)
         return found[:n, : len(self._network.words)]
 
 
@@ -205,11 +205,12 @@ def _common(prompts: Sequence[Sequence[int]]) -> int:
 
 
 def _multiply(layer: Linear, rows: Singles, n: int, tile: Singles, out: Singles) -> None:
-    given = rows
-    if layer.panels.dtype == DTYPES["bfloat16"]:
-        given = room(*rows.shape, dtype=DTYPES["bfloat16"])
-        round_rows(rows, n, given)
-    products(given, n, layer.panels, layer.bias, tile, out)
+    if layer.panels.dtype != DTYPES["bfloat16"]:
+        products(rows, n, layer.panels, layer.bias, tile, out)
+        return
+    given = room(*rows.shape, dtype=DTYPES["bfloat16"])
+    round_rows(rows, n, given)
+    rounded_products(given, n, layer.panels, layer.bias, tile, out)
 
 
 def log_probabilities(logits: Singles) -> Floats:
@@ -220,7 +221,7 @@ def log_probabilities(logits: Singles) -> Floats:
 
 
 def _room(n: int, width: int) -> Singles:
-    return room(-(-n // tiles.ROWS) * tiles.ROWS, width)
+    return room(max(-(-n // tiles.ROWS) * tiles.ROWS, SPARE), width)
 
 
 def completed(config: Mapping[str, Any]) -> dict[str, Any]:

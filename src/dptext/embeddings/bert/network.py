@@ -45,14 +45,14 @@ class _Workspace:
     """Working memory of one thread for one batch of word pieces."""
 
     def __init__(self, network: "Bert", n_pieces: int) -> None:
-        n = -(-n_pieces // tiles.ROWS) * tiles.ROWS + tiles.ROWS
+        n = max(-(-n_pieces // tiles.ROWS) * tiles.ROWS + tiles.ROWS, products.SPARE)
         wide, dtype = network.layers[0].widened.weights.shape[0], DTYPES[network.exactness]
         self.x, self.more, self.taken = (room(n, network.dim) for _ in range(3))
         self.projected, self.hidden = room(n, 3 * network.dim), room(n, wide)
         self.rows, self.wide_rows = room(n, network.dim, dtype=dtype), room(n, wide, dtype=dtype)
         self.scales, self.totals = room(n), room(n, dtype=np.int32)
         kind = np.int32 if network.exactness == "int8" else np.float32
-        self.tile = room(tiles.ROWS, tiles.COLUMNS, dtype=kind)
+        self.tile = room(products.SPARE, tiles.COLUMNS, dtype=kind)
         head, blocks = network.dim // network.heads, -(-n // 32)
         self.keys, self.values = room(blocks, head, 32), room(head // 32, 32 * blocks, 32)
         self.shares, self.head_tile = room(tiles.ROWS, 32 * blocks), room(tiles.ROWS, 32)
@@ -139,7 +139,7 @@ class Bert:
             products.int_products(rows, n, layer.panels, *scales, space.tile, out)
         elif self.exactness == "bfloat16":
             products.round_rows(x, n, rows)
-            products.products(rows, n, layer.panels, layer.bias, space.tile, out)
+            products.rounded_products(rows, n, layer.panels, layer.bias, space.tile, out)
         else:
             products.products(x, n, layer.panels, layer.bias, space.tile, out)
 

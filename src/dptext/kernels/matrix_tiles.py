@@ -1,0 +1,164 @@
+"""Products in the matrix registers of a processor that has them (Intel AMX), in bfloat16.
+
+A register holds 16 rows of 64 bytes. A block is 16 or 32 rows times a panel of 48 columns, whose sums stay in six
+registers. All rows of a register go through the same instructions, so a row's numbers depend neither on its place in a
+block nor on the other rows. The panels are those of `dptext.kernels.products`.
+"""
+
+import ctypes
+import platform
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from dptext.kernels.compilation import Array, compiled
+from dptext.kernels.tiles import COLUMNS, FEATURES, LANES, VECTORS, WIDE
+
+#: Rows of a register, and of the largest block.
+ROWS: Final = 16
+BLOCK_ROWS: Final = 2 * ROWS
+_WIDTH: Final = 64  # bytes of a row of a register
+_PER_STEP: Final = _WIDTH // 4  # steps of 4 bytes that a register has of each row
+_ASK: Final = (158, 0x1023, 18)  # arch_prctl(ARCH_REQ_XCOMP_PERM, tile data) of Linux on x86-64
+_I8, _I64, _VOID = ir.IntType(8), ir.IntType(64), ir.VoidType()
+_A, _B = 2 * VECTORS, 2 * VECTORS + 1  # registers of rows and of weights, after those of sums
+Value = Any  # a value of llvmlite, which has no type hints
+
+
+def _allowed() -> bool:
+    """Whether Linux lets this process use the registers; it must be asked once."""
+    if platform.system() != "Linux" or platform.machine() != "x86_64":
+        return False
+    return ctypes.CDLL(None).syscall(*_ASK) == 0
+
+
+#: Products in int8 gain nothing by them: they are as fast in vector instructions.
+THERE: Final = WIDE and "amx-tile" in FEATURES and "amx-bf16" in FEATURES and _allowed()
+
+
+def fits(n_steps: int) -> bool:
+    """Whether rows of this many steps of 4 bytes fill whole registers."""
+    return n_steps % _PER_STEP == 0
+
+
+def _shapes() -> np.ndarray[Any, Any]:
+    """The configuration of eight registers of 16 rows of 64 bytes."""
+    found = np.zeros(_WIDTH, np.uint8)
+    found[0] = 1  # the palette
+    found[16:32].view(np.uint16)[:] = _WIDTH
+    found[48:56] = ROWS
+    return found
+
+
+SHAPES: Final = _shapes()
+
+
+def _intrinsic(function: Callable[..., Value]) -> Callable[..., Any]:
+    found: Callable[..., Any] = intrinsic(function)
+    return found
+
+
+def _call(builder: Value, name: str, *given: Value) -> None:
+    kinds = [each.type for each in given]
+    builder.call(builder.module.declare_intrinsic(f"llvm.x86.{name}", (), ir.FunctionType(_VOID, kinds)), given)
+
+
+def _pointer(builder: Value, address: Value, offset: int = 0) -> Value:
+    return builder.inttoptr(builder.add(address, _I64(offset)), _I8.as_pointer())
+
+
+@_intrinsic
+def configure(_: Value, shapes: Value) -> Value:
+    """Set the shapes of the registers, from the address of `SHAPES`."""
+
+    def generate(context: Value, builder: Value, _: Value, arguments: Value) -> Value:
+        _call(builder, "ldtilecfg", _pointer(builder, arguments[0]))
+        return context.get_dummy_value()
+
+    return types.void(shapes), generate
+
+
+@_intrinsic
+def release(_: Value) -> Value:
+    """Give the registers back, so that the system does not save them any more."""
+
+    def generate(context: Value, builder: Value, _: Value, __: Value) -> Value:
+        _call(builder, "tilerelease")
+        return context.get_dummy_value()
+
+    return types.void(), generate
+
+
+def _block(height: int) -> Callable[..., None]:
+    """Make a function, for compiled code, that computes 16 * `height` rows times a panel.
+
+    The function takes the address of the first row, the bytes from one row to the next, the addresses of a panel and of
+    the output (sums row by row, `COLUMNS` each), and the number of registers that a row fills, at least 1.
+    """
+
+    @_intrinsic
+    def block(_: Value, row: Value, stride: Value, panel: Value, out: Value, parts: Value) -> Value:
+        signature = types.void(row, stride, panel, out, parts)
+
+        def generate(context: Value, builder: Value, _: Value, arguments: Value) -> Value:
+            row, stride, panel, out, parts = arguments
+            across = _I64(4 * COLUMNS)
+            for i in range(height * VECTORS):
+                _call(builder, "tilezero", _I8(i))
+            before = builder.block
+            loop, after = builder.append_basic_block("part"), builder.append_basic_block("done")
+            builder.branch(loop)
+            builder.position_at_end(loop)
+            part = builder.phi(_I64)
+            at = builder.add(row, builder.mul(part, _I64(_WIDTH)))
+            weights = builder.add(panel, builder.mul(part, _I64(4 * COLUMNS * _PER_STEP)))
+            for i in range(height):
+                here = builder.add(at, builder.mul(stride, _I64(ROWS * i)))
+                _call(builder, "tileloadd64", _I8(_A), _pointer(builder, here), stride)
+                for j in range(VECTORS):
+                    _call(builder, "tileloadd64", _I8(_B), _pointer(builder, weights, 4 * LANES * j), across)
+                    _call(builder, "tdpbf16ps", _I8(VECTORS * i + j), _I8(_A), _I8(_B))
+            following = builder.add(part, _I64(1))
+            part.add_incoming(_I64(0), before)
+            part.add_incoming(following, loop)
+            builder.cbranch(builder.icmp_signed("<", following, parts), loop, after)
+            builder.position_at_end(after)
+            for i in range(height):
+                for j in range(VECTORS):
+                    place = _pointer(builder, out, 4 * (COLUMNS * ROWS * i + LANES * j))
+                    _call(builder, "tilestored64", _I8(VECTORS * i + j), place, across)
+            return context.get_dummy_value()
+
+        return signature, generate
+
+    return block
+
+
+one_block, two_blocks = _block(1), _block(2)
+
+
+@compiled
+def products(rows: Array, n: int, panels: Array, bias: Array, sums: Array, out: Array) -> None:
+    """`dptext.kernels.products.products` for bfloat16. `sums` has `BLOCK_ROWS` rows, and the arrays at least `ROWS`."""
+    configure(SHAPES.ctypes.data)
+    stride, parts = rows.shape[1] * rows.itemsize, panels.shape[1] // _PER_STEP
+    for p in range(panels.shape[0]):
+        panel = panels.ctypes.data + p * panels.shape[1] * COLUMNS * 4
+        i = 0
+        while i < n:
+            height = BLOCK_ROWS if n - i >= BLOCK_ROWS else ROWS
+            first = max(0, min(i, n - height))  # the last block computes some rows again
+            at = rows.ctypes.data + first * stride
+            if height == ROWS:
+                one_block(at, stride, panel, sums.ctypes.data, parts)
+            else:
+                two_blocks(at, stride, panel, sums.ctypes.data, parts)
+            for r in range(height):
+                for j in range(COLUMNS):
+                    out[first + r, p * COLUMNS + j] = sums[r, j] + bias[p * COLUMNS + j]
+            i = first + height
+    release()

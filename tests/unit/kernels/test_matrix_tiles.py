@@ -1,0 +1,69 @@
+"""Products in matrix registers: those of NumPy, each row alike at every place, and nothing written beyond the rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+pytest.importorskip("numba")
+
+from dptext.kernels import matrix_tiles, products, tiles
+from dptext.kernels.linear import DTYPES, Linear, room
+
+N_IN, N_OUT = 96, 2 * tiles.COLUMNS
+there = pytest.mark.skipif(not matrix_tiles.THERE, reason="this processor has no matrix registers")
+
+
+def layer_of(n_in: int) -> Linear:
+    rng = np.random.default_rng(1)
+    weights, bias = rng.normal(size=(N_OUT, n_in)), rng.normal(size=N_OUT)
+    return Linear.of(weights.astype(np.float32), bias.astype(np.float32), "bfloat16")
+
+
+def multiplied(x: np.ndarray, layer: Linear) -> np.ndarray:
+    """The outputs of all rows, in arrays that are as small as they may be."""
+    n = max(-(-len(x) // tiles.ROWS) * tiles.ROWS, products.SPARE)
+    given, rows = room(n, x.shape[1]), room(n, x.shape[1], dtype=DTYPES["bfloat16"])
+    given[: len(x)] = x
+    given[len(x) :] = np.nan  # what lies behind the rows counts for nothing
+    out = room(n, N_OUT)
+    products.round_rows(given, n, rows)
+    products.rounded_products(rows, len(x), layer.panels, layer.bias, room(products.SPARE, tiles.COLUMNS), out)
+    return out[: len(x)].copy()
+
+
+@pytest.mark.skipif(not tiles.HAS_BFLOAT16, reason="this processor does not multiply bfloat16")
+@pytest.mark.parametrize("n", [1, 5, 15, 16, 17, 31, 32, 33, 48, 79])
+@pytest.mark.parametrize("n_in", [N_IN, N_IN + 2])
+def test_rounded_products_are_those_of_numpy_for_any_number_of_rows(n: int, n_in: int) -> None:
+    """Rows of 98 numbers fill no whole registers, and take vector instructions."""
+    layer = layer_of(n_in)
+    x = np.random.default_rng(n).normal(size=(n, n_in)).astype(np.float32)
+    exact = x.astype(np.float64) @ layer.weights.T.astype(np.float64) + layer.bias
+    assert np.abs(multiplied(x, layer) - exact).max() < 4e-3 * np.abs(exact).max()
+
+
+@there
+def test_a_row_has_the_same_numbers_at_every_place_and_beside_any_rows() -> None:
+    rng, layer = np.random.default_rng(2), layer_of(N_IN)
+    row = rng.normal(size=(1, N_IN)).astype(np.float32)
+    alone = multiplied(row, layer)
+    for n in (2, 16, 40, 67):
+        beside = rng.normal(size=(n, N_IN)).astype(np.float32) * 1e3
+        for place in range(n):
+            some = beside.copy()
+            some[place] = row
+            np.testing.assert_array_equal(multiplied(some, layer)[place], alone[0])
+
+
+@there
+def test_registers_and_vector_instructions_agree_but_for_the_last_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    layer = layer_of(N_IN)
+    x = np.random.default_rng(3).normal(size=(70, N_IN)).astype(np.float32)
+    found = multiplied(x, layer)
+    monkeypatch.setattr(matrix_tiles, "THERE", False)
+    np.testing.assert_allclose(found, multiplied(x, layer), rtol=1e-4, atol=1e-4)
+
+
+def test_only_rows_that_fill_whole_registers_fit() -> None:
+    assert [n for n in (8, 16, 48, 49, 192) if matrix_tiles.fits(n)] == [16, 48, 192]
