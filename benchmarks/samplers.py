@@ -57,7 +57,7 @@ def main() -> int:
             "numpy Generator.integers",
             lambda: rng.integers(0, 1_000_003, N),
             N,
-            4.0,
+            5.0,  # 4.8 was measured (docs/results/tables/samplers.csv)
         ),
         (
             "discrete Laplace, scale 10^6",

@@ -161,13 +161,11 @@ def test_calibrating_a_document_refuses_what_the_slack_forbids(vectors: Path) ->
 
 
 def test_metrics_of_other_vectors_do_not_mix() -> None:
-    from dptext.privacy import accounting
-
     one = WordMetric(epsilon=1.0, noise="mahalanobis", n_words=100).guarantee()
     for other in ({"n_words": 101}, {"mahalanobis_lambda": 0.20000001}, {"vectors": "x.txt"}):
         changed = WordMetric(**{"epsilon": 1.0, "noise": "mahalanobis", "n_words": 100, **other}).guarantee()
         with pytest.raises(IncomparableError):
-            accounting.add(one, changed)
+            one.require_comparable(changed)
 
 
 def test_a_diameter_that_is_too_small_is_refused(vectors: Path) -> None:

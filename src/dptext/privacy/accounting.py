@@ -23,11 +23,11 @@ from dptext.privacy.events import (
     TwoSetEvent,
     ZcdpEvent,
 )
-from dptext.privacy.guarantee import RECORD_COUNT, Basis, Guarantee, Relation, Trust, Unit, weakest
+from dptext.privacy.guarantee import RECORD_COUNT, Basis, Guarantee, Relation, Trust, Unit
 from dptext.privacy.names import COMPARED
 
 __all__ = [
-    "Bound", "add", "bounded_metric", "calibrate", "compose", "epsilon", "for_author", "guarantee", "lift",
+    "Bound", "bounded_metric", "calibrate", "compose", "epsilon", "for_author", "guarantee", "lift",
     "quick_epsilon", "repeat", "slack",
 ]  # fmt: skip
 
@@ -234,24 +234,3 @@ def restated(source: Guarantee, *, epsilon: float, delta: float) -> Guarantee:
     if math.isinf(epsilon) and source.basis is not Basis.NONE:
         return source.voided("no finite epsilon is known")
     return replace(source, epsilon=epsilon, delta=delta)
-
-
-def add(first: Guarantee, second: Guarantee) -> Guarantee:
-    """Return the guarantee of both releases together, by basic composition.
-
-    IncomparableError: unit, relation or metric of the guarantees differ.
-    """
-    first.require_comparable(second)
-    both = replace(
-        first if weakest(first.basis, second.basis) is first.basis else second,
-        trust=Trust.CENTRAL if Trust.CENTRAL in (first.trust, second.trust) else Trust.LOCAL,
-        assumptions=tuple(dict.fromkeys(first.assumptions + second.assumptions)),
-        reveals=first.common_reveals(second),
-    )
-    if both.basis is Basis.NONE:
-        return both.voided("; ".join(filter(None, (first.reason, second.reason))))
-    return restated(
-        both,
-        epsilon=sum_up([(first.epsilon, 1), (second.epsilon, 1)]),
-        delta=min(1.0, sum_up([(first.delta, 1), (second.delta, 1)])),
-    )

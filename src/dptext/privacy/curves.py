@@ -250,23 +250,20 @@ NEGLIGIBLE = 1e-16
 _SHORT = 2049  # losses of 1,024 runs, which take less than a millisecond
 
 
-def top_k_delta(event: TopKEvent, epsilon: float) -> float:
-    """delta at epsilon of `event.count` runs of top-k randomized response, from the exact loss distribution.
+def top_k_delta(event: TopKEvent, epsilon: float, losses: NetLosses | None = None) -> float:
+    """delta at epsilon of `event.count` runs of top-k randomized response, from the distribution of their losses.
 
-    The result is never below the truth: each loss is rounded up before epsilon is subtracted. It is public as the other
-    direction of `top_k_epsilon`, which tests hold against it.
+    `losses` are the exact ones by default. The result is never below the truth: each loss is rounded up before epsilon
+    is subtracted.
     """
-    return min(1.0, _delta_of_losses(event, top_k_net_losses(event), epsilon))
-
-
-def _delta_of_losses(event: TopKEvent, losses: NetLosses, epsilon: float) -> float:
+    losses = top_k_net_losses(event) if losses is None else losses
     # Only a positive net loss can exceed an epsilon >= 0. All of the missing probability counts as above epsilon.
     first = max(losses.lowest, 1)
     mass = losses.mass[first - losses.lowest :]
     net = np.nextafter(np.arange(first, first + len(mass)) * event.epsilon, np.inf)
     above = net > epsilon
     known = float(np.sum(mass[above] * -np.expm1(epsilon - net[above])))
-    return (known + losses.missing) * _SUMMED + _UNDERFLOW
+    return min(1.0, (known + losses.missing) * _SUMMED + _UNDERFLOW)
 
 
 def top_k_epsilon(event: TopKEvent, delta: float) -> float:
@@ -290,7 +287,7 @@ def top_k_epsilon(event: TopKEvent, delta: float) -> float:
         losses = many
     guess = up(_guessed_epsilon(event, losses, (delta - _UNDERFLOW) / _SUMMED - losses.missing))
     step = max(guess, event.epsilon) * _ROUNDING
-    while guess < most and _delta_of_losses(event, losses, guess) > delta:
+    while guess < most and top_k_delta(event, guess, losses) > delta:
         guess, step = guess + step, 2 * step
     return min(guess, most)
 

@@ -153,10 +153,6 @@ class Guarantee:
         self.require_comparable(other)
         return (self.effective_epsilon, self.delta) < (other.effective_epsilon, other.delta)
 
-    def common_reveals(self, other: "Guarantee") -> tuple[str, ...]:
-        """All properties that either guarantee reveals. Both together compare inputs that agree on these."""
-        return tuple(dict.fromkeys(self.reveals + other.reveals))
-
     def voided(self, reason: str) -> "Guarantee":
         """Return the guarantee with basis NONE and an infinite epsilon, for the given reason."""
         reasons = "; ".join(dict.fromkeys(filter(None, (self.reason, reason))))

@@ -25,7 +25,7 @@ from dptext.privacy.events import (
     TwoSetEvent,
     ZcdpEvent,
 )
-from dptext.privacy.guarantee import Basis, Relation, Trust, Unit
+from dptext.privacy.guarantee import Basis, Relation, Unit
 from examples import few_examples, fewest_examples
 
 S, K = 20_000, 5
@@ -398,22 +398,6 @@ def test_no_event_makes_basis_none() -> None:
     assert found.basis is Basis.NONE
     assert found.reason == "words pass verbatim"
     assert guarantee([GaussianEvent(1.0)], unit=Unit.DOCUMENT, basis=Basis.PROVEN).basis is Basis.NONE
-
-
-def test_adding_guarantees() -> None:
-    first = guarantee(
-        [PureEvent(0.1)], unit=Unit.DOCUMENT, reveals=("length",), assumptions=("a",), basis=Basis.CONDITIONAL
-    )
-    second = guarantee([PureEvent(0.2)], 1e-6, unit=Unit.DOCUMENT, trust=Trust.CENTRAL, basis=Basis.PROVEN)
-    both = accounting.add(first, second)
-    assert second.epsilon < 0.2  # at its delta
-    assert Fraction(both.epsilon) >= Fraction(first.epsilon) + Fraction(second.epsilon)
-    assert both.delta == 1e-6
-    assert Fraction(accounting.add(both, second).delta) >= 2 * Fraction(1e-6)
-    assert (both.basis, both.trust, both.reveals) == (Basis.CONDITIONAL, Trust.CENTRAL, ("length",))
-    with pytest.raises(IncomparableError):
-        accounting.add(first, guarantee([PureEvent(1.0)], unit=Unit.TOKEN, basis=Basis.PROVEN))
-    assert accounting.add(first, second.voided("seeded")).basis is Basis.NONE
 
 
 def test_for_author_adds_up_documents() -> None:

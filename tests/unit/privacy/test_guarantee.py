@@ -136,10 +136,6 @@ def test_order_puts_a_large_delta_and_no_basis_last() -> None:
     assert made(delta=1e-6) < made(delta=1e-5)
 
 
-def test_comparing_takes_the_union_of_what_is_revealed() -> None:
-    assert made(reveals=("a", "b")).common_reveals(made(reveals=("b", "c"))) == ("a", "b", "c")
-
-
 def test_no_basis_needs_a_reason_and_an_infinite_epsilon() -> None:
     with pytest.raises(ConfigError, match="reason"):
         made(basis=Basis.NONE, epsilon=math.inf)
