@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from typer import Argument
 
@@ -21,10 +21,13 @@ from dptext.privacy.guarantee import Guarantee, Relation, Unit, format_delta, fo
 from dptext.types import Json, fields_as_json
 
 if TYPE_CHECKING:  # slow to load
+    from collections.abc import Callable
+
     from rich.table import Table
 
     from dptext.ledger.books import Ledger
 
+_ROUNDING: Final = 1e-6  # of a sum of epsilons
 NameArgument = Annotated[str, Argument(metavar="NAME", help="The account.")]
 OptionalName = Annotated[str | None, Argument(metavar="[NAME]", help="The account. Default: all accounts.")]
 
@@ -126,6 +129,30 @@ def show(
         per = balance.account.limit.unit
         lead = f"All releases that were charged here, taken together, for the {per} that they say most about:\n"
         print(f"{lead}{balance.spent.explain()}" if balance.charges else "Nothing was charged yet.")
+        print(_why_less(books, balance), end="")
+
+
+def _cost_of(limit: Guarantee) -> Callable[[tuple[Event, ...]], float]:
+    """Return what computes the epsilon of one charge alone, at the delta of a limit."""
+    return functools.cache(lambda events: accounting.quick_epsilon(events, limit.delta, relation=limit.relation))
+
+
+def _why_less(books: Ledger, balance: Balance) -> str:
+    """Return a line on why the charges of an account cost less together than their sum; empty if they do not.
+
+    The charges of named subjects are left out: they add up for nobody.
+    """
+    if balance.charges < 2 or balance.subjects:
+        return ""
+    cost = _cost_of(balance.account.limit)
+    alone = sum(cost(charge.request.events) for charge in books.log(balance.account.name))
+    if not balance.spent.epsilon < alone * (1 - _ROUNDING):
+        return ""
+    return (
+        f"Each charge alone, added up, would be epsilon {format_epsilon(alone)}. The {balance.charges:,} charges cost "
+        f"{format_epsilon(balance.spent.epsilon)} together, as their noise is independent and not at its worst in all "
+        "of them at once.\n"
+    )
 
 
 def _balance(balance: Balance) -> dict[str, Json]:
@@ -143,11 +170,7 @@ def log(
 ) -> None:
     books = opened(ledger)
     limit = books.account(name).limit
-
-    @functools.cache
-    def cost(events: tuple[Event, ...]) -> float:
-        return accounting.quick_epsilon(events, limit.delta, relation=limit.relation)
-
+    cost = _cost_of(limit)
     charges = books.log(name, last=last)
     if as_json:
         # Each charge is printed on its own, so that a long log takes no more memory than a short one.
@@ -170,6 +193,7 @@ def log(
             "not yet" if charge.release is None else _shown(charge.release),
         )
     plain_console().print(table)
+    print(_why_less(books, books.balance(name)), end="")
 
 
 def _shown(release: str) -> str:
