@@ -163,7 +163,7 @@ def test_what_cannot_be_carried_is_refused_before_anything_is_charged(folder: Pa
     fit = ("fit", "--public", "pool.jsonl", "--text-field", "body", "--out", "no")
     ran(folder, "fit", *CHOSEN, "--public", "pool.jsonl", "--carry", "slots", "--out", "taken")
     cases = {
-        (*corpus, *LABELS, "--carry", "weight"): "name it with --public-label-field or --carry on the command line",
+        (*corpus, *LABELS, "--carry", "weight"): "name it with --carry on the command line, carry= in Python",
         (*corpus, *LABELS, "--carry", "topic"): "topic",
         (*corpus, *LABELS, "--carry", "slots,slots"): "slots",
         (*corpus, "-m", "topics", "--carry", "slots"): "releases no such texts",

@@ -96,7 +96,7 @@ REFUSED = {
     ("--for", "corpus", "--column", "topic: health|money"): "Expected no --column with --for corpus",
     ("--for", "table", "--column", "topic"): "Expected a column to look like 'NAME: WHAT', found 'topic'",
     ("--for", "table", "--column", "size: s|l"): "Expected --column 'size' to be a field of in.jsonl",
-    ("--for", "table", "--column", "letter: a|b"): "Expected text='letter' to be no other field.",
+    ("--for", "table", "--column", "letter: a|b"): "Expected the field 'letter' of the texts to be no other field",
     ("--for", "everything"): "'everything' to be one of corpus, table, numbers, texts",
     ("--unit", "token"): "--for texts",
     ("--unit", "author"): "Expected --author-field NAME with --unit author",

@@ -24,7 +24,7 @@ from dptext.text.batches import Batch
 from dptext.text.column_types import agreed, of_arrow, of_parquet
 from dptext.text.formats import Format, detect_format
 from dptext.text.inputs import Opener, parse_json, read_whole, telling
-from dptext.text.lines import BadHeader, Chunk, Row, no_column, rows_of
+from dptext.text.lines import BadHeader, Chunk, Row, no_column, remedy, rows_of
 from dptext.text.packed_rows import batch_chunks, class_names, load_pyarrow, with_classes
 from dptext.text.plain_text import Portion
 from dptext.text.reading import read_batches, read_records, require_layout
@@ -307,6 +307,7 @@ def _rows(table: Any, plan: Plan) -> Iterator[Row]:
     wanted = needed(plan.fields)
     for name in wanted if table.num_rows else ():
         if name not in table.column_names:
-            raise ConfigError(f"Expected the column {name!r} in the data set, found {', '.join(table.column_names)}.")
+            found = ", ".join(table.column_names)
+            raise ConfigError(f"Expected the column {name!r} in the data set, found {found}: {remedy(name, wanted)}.")
     for chunk in _chunks(table, wanted):
         yield from rows_of(chunk)

@@ -24,7 +24,7 @@ from dptext.errors import ConfigError
 from dptext.mechanism import settings
 from dptext.privacy.guarantee import Guarantee
 from dptext.runs.apart import refuse_same
-from dptext.runs.carried import Carried
+from dptext.runs.carried import Carried, require_own_names
 from dptext.runs.certificate import Certificate, certificate_path, stream_mark
 from dptext.runs.plan import Plan
 from dptext.runs.private import Private
@@ -41,7 +41,7 @@ from dptext.synthesis.spec import CorpusSpec, Fitted, Progress, SynthesisSpec
 from dptext.synthesis.summary import Summary
 from dptext.text.inputs import telling
 from dptext.text.plain_text import a_record
-from dptext.text.records import Fields, Record, records_digest
+from dptext.text.records import ID_FIELD, LABEL_FIELD, Fields, Record, records_digest
 from dptext.types import Json
 
 if TYPE_CHECKING:  # the ledger is loaded only if it is used
@@ -67,7 +67,7 @@ def release(
     `public` is the file of the pool; None with a synthesis that is `fitted` already. Columns of it that leave with its
     texts are in `carry`. `inputs` are further files.
     """
-    _check_fields(wanted, reading.label_field, reading.author_field, carry)
+    _check_fields(wanted, reading, carry)
     payment, dataset, layout = paying.payment(), is_dataset(source), reading.layout
     read = tuple(path for path in (Path(source), public, *inputs) if path is not None)
     paying.refuse_inputs(paths_of(target), read, payment)
@@ -281,11 +281,12 @@ def _check_inputs(source: str, public: Path | None, reading: CorpusReading) -> N
         refuse_same(source, public)
 
 
-def _check_fields(
-    wanted: CorpusSpec, label_field: str | None, author_field: str | None, carry: tuple[str, ...]
-) -> None:
+def _check_fields(wanted: CorpusSpec, reading: CorpusReading, carry: tuple[str, ...]) -> None:
     """Raise ConfigError unless the settings and the named fields agree."""
+    label_field, author_field = reading.label_field, reading.author_field
     require_pool_leaves(wanted, carry)
+    labels = [label_field or LABEL_FIELD] if wanted.labels else []
+    require_own_names(carry, [ID_FIELD, reading.layout.text_field, *labels])
     if wanted.labels and label_field is None:
         raise ConfigError(f"Expected --label-field NAME: {wanted.kind} with labels reads the label of each record.")
     if label_field is not None and not wanted.labels:

@@ -1,11 +1,9 @@
 """Options that several commands share, and the parsers of their values."""
 
-import contextlib
 import functools
-import re
 import secrets
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -16,12 +14,11 @@ from typer import Argument, BadParameter
 from dptext import _validate
 from dptext.cli.grouped import leaves, measures, pays, promises, reads, runs
 from dptext.cli.terminal import say
-from dptext.errors import ConfigError, DataError
+from dptext.errors import ConfigError
 from dptext.text.files import Target
 from dptext.text.formats import DELIMITED, PACKED, Format, file_format
-from dptext.text.lines import OTHER_OPTIONS
 from dptext.text.plain_text import Portion
-from dptext.text.reading import OnError, read_records
+from dptext.text.reading import OnError, of_public_files, read_records
 from dptext.text.records import TEXT_FIELD, Fields, Record
 
 if TYPE_CHECKING:  # loaded by those who name a ledger
@@ -296,7 +293,7 @@ class Layout(Form):
         """Return the records of a public file; without a file, none. Errors name the options of public files."""
         if path is None:
             return []
-        with _of_public_files():
+        with of_public_files():
             return self._records(
                 path,
                 Fields(
@@ -320,7 +317,7 @@ class Layout(Form):
         kind = file_format(path, self.settings()["input_format"])
         if kind is Format.TEXT:
             return None
-        with _of_public_files():
+        with of_public_files():
             found = survey(
                 path,
                 format=kind,
@@ -339,17 +336,6 @@ class Layout(Form):
         reading["record"] = record if kind is Format.TEXT else None
         reading["sheet"] = sheet if kind is Format.XLSX else None
         return list(read_records(path, fields, format=kind, **reading, on_skip=skipped))
-
-
-@contextlib.contextmanager
-def _of_public_files() -> Iterator[None]:
-    """Make the errors of a block that reads a public file name the options of public files."""
-    try:
-        yield
-    except (ConfigError, DataError) as error:
-        said = str(error).replace(OTHER_OPTIONS, "--label-field or --carry")
-        error.args = (re.sub("--(text-field|label-field|record|sheet)", r"--public-\1", said),)
-        raise
 
 
 def as_typed(**given: object) -> list[str]:

@@ -86,7 +86,15 @@ def write(
             "is here drafted, else pool.",
         ),
     ] = None,
-    size: Annotated[int, leaves("--size", metavar="N", help="Texts that leave. 0 takes the writer's default.")] = 0,
+    size: Annotated[
+        int,
+        leaves(
+            "--size",
+            metavar="N",
+            help="Texts that leave: several times as many as there are private ones cost no more. 0 takes the writer's "
+            "default; the pool gives each of its texts once.",
+        ),
+    ] = 0,
     mix: Annotated[
         str | None,
         leaves(

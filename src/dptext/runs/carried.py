@@ -58,6 +58,15 @@ class Carried:
         return tuple(replace(each, kept={**each.kept, **self.by_text[each.output]}) for each in found)
 
 
+def require_own_names(carry: Sequence[str], written: Sequence[str]) -> None:
+    """Raise ConfigError if a column that leaves with texts has a name twice, or that of one that is `written`."""
+    if twice := [name for name in carry if name in written or list(carry).count(name) > 1]:
+        raise ConfigError(
+            f"Expected --carry (carry= in Python) to name columns under names of their own, found {twice[0]!r} twice: "
+            f"what is written has {', '.join(written)}. Rename the column in the public file, or name it once."
+        )
+
+
 def types_of(
     pool: Sequence[Record], names: Sequence[str], public: Texts = None, format: Format | None = None
 ) -> dict[str, str]:

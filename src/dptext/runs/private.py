@@ -46,7 +46,7 @@ class Private:
 
     def batches(self) -> Generator[Batch, None, None]:
         """Yield the records in batches of a public size. No error tells a record or the number of records."""
-        return untold(split(map(_named, self.found()), BATCH_SIZE))
+        return untold(split(map(_named, self.found()), BATCH_SIZE), self.fields)
 
     def found(self) -> Iterator[Batch]:
         """Return an iterator of the readable records, in batches. A file may be empty."""
@@ -106,17 +106,28 @@ def _nothing() -> Generator[Batch, None, None]:
     yield from ()
 
 
-def untold(found: Iterable[Item]) -> Generator[Item, None, None]:
-    """Yield the items; replace a DataError by an error that tells neither the place nor the number of records."""
+def untold(found: Iterable[Item], fields: Fields | None = None) -> Generator[Item, None, None]:
+    """Yield the items; replace a DataError by an error that tells neither the place nor the number of records.
+
+    An error of a header names all of the `fields`, which the caller named, and not the one that is lacking: which keys
+    the first record has is private.
+    """
     fault: DataError | None = None
     try:
         yield from found
     except HeaderError:
-        fault = HeaderError(_NO_COLUMN)
+        fault = HeaderError(_NO_COLUMN if fields is None else f"{_NO_COLUMN} {_named_by(fields)}")
     except DataError:
         fault = BrokenFileError(_UNREADABLE)
     if fault is not None:
         raise fault  # outside of `except`, so that no error with parts of a record is chained to it
+
+
+def _named_by(fields: Fields) -> str:
+    """Return a sentence with the columns that the caller named, and how."""
+    named = ", ".join(f"{name!r} by {options}" for name, (options, _) in fields.asked.items())
+    arguments = ", ".join(argument for _, argument in fields.asked.values())
+    return f"Named were {named} on the command line, {arguments} in Python."
 
 
 def _named(batch: Batch) -> Batch:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 from dptext.errors import BrokenFileError, ConfigError, DataError, DPTextError
 from dptext.privacy.guarantee import Unit
 from dptext.runs.apart import refuse_same
-from dptext.runs.carried import Carried
+from dptext.runs.carried import Carried, require_own_names
 from dptext.runs.certificate import READING, Certificate, Charged, stream_mark
 from dptext.runs.known_languages import in_other_language
 from dptext.runs.private import Private
@@ -35,7 +35,7 @@ from dptext.synthesis.sums import Draws
 from dptext.text.column_types import corpus_label_type, of_data, of_parquet, of_values
 from dptext.text.columns import Columns
 from dptext.text.formats import Format, file_format
-from dptext.text.reading import as_records
+from dptext.text.reading import as_records, of_public_files
 from dptext.text.records import TEXT_FIELD, Fields, Record, Release
 from dptext.text.tables import Texts
 from dptext.types import Json
@@ -103,7 +103,8 @@ def synthesize(
     fields = Fields(text=text, label=label, author=author, measured=spec.measured_fields)
     corpus = Private(private, fields, {"record": record})
     require_pool_leaves(spec, carry)
-    Columns(label=bool(spec.labels), keep=tuple(carry), fields=Fields(text=text, label=label)).names(Format.JSONL)
+    columns = Columns(label=bool(spec.labels), fields=Fields(text=text, label=label)).names(Format.JSONL)
+    require_own_names(carry, columns)
     fitted, pool = read_pool(spec, corpus, public, text=public_text or text, keep=tuple(carry), seed=seed)
     carried = Carried.of(pool, carry, public)
     found = run(corpus, fitted, payment=payment, randomness=randomness)
@@ -153,7 +154,8 @@ def read_pool(
     """
     refuse_same(private.source, public)
     private.check()
-    pool = tuple(as_records(public, text=text, keep=keep))
+    with of_public_files("public_text"):
+        pool = tuple(as_records(public, text=text, keep=keep))
     if said := in_other_language(spec, [record.text for record in pool]):
         warnings.warn(said, stacklevel=3)
     return spec.fit(public=pool, seed=seed), pool

@@ -15,7 +15,7 @@ from dptext.doors import Door
 from dptext.embeddings.encoders import OwnEncoder
 from dptext.errors import ConfigError, MissingExtraError
 from dptext.language.reading import INSTALL, SMOLLM2, is_there
-from dptext.runs.carried import Carried
+from dptext.runs.carried import Carried, require_own_names
 from dptext.runs.certificate import Certificate, certificate_path
 from dptext.runs.results import IN_MEMORY
 from dptext.runs.summarizing import ReadSummary, read_summary
@@ -30,7 +30,7 @@ from dptext.synthesis.pool import pool_texts
 from dptext.synthesis.spec import Progress, Synthetic
 from dptext.synthesis.summary import Summary
 from dptext.text.formats import Scalar
-from dptext.text.reading import as_records
+from dptext.text.reading import as_records, of_public_files
 from dptext.text.records import ID_FIELD, LABEL_FIELD, TEXT_FIELD, Fields, Release
 from dptext.text.schema import IdColumn
 from dptext.text.tables import Texts
@@ -141,7 +141,8 @@ def prepared(
     carried = Carried()
     if public is not None:
         own = public_text or text or certificate.fields.get(TEXT_FIELD, TEXT_FIELD)
-        records = as_records(public, text=own, keep=tuple(carry))
+        with of_public_files("public_text"):
+            records = as_records(public, text=own, keep=tuple(carry))
         found = found.with_pool(pool_texts(records))
         carried = Carried.of(records, carry, public)
         inputs += (Path(public),) if isinstance(public, str | PathLike) else ()
@@ -202,9 +203,7 @@ def require_apart(summary: Summary, text: str, label: str | None, carry: Sequenc
                 f"Expected {option}s to be written under a name that no column of the table has, found {name!r}: "
                 f"give --{option}-field NAME ({option}=NAME in Python)."
             )
-    taken = {ID_FIELD, *named.values(), *(column.name for column in summary.spec.schema)}
-    if twice := [name for name in carry if name in taken or list(carry).count(name) > 1]:
-        raise ConfigError(f"Expected columns of the pool under names of their own, found {twice[0]!r} twice.")
+    require_own_names(carry, [ID_FIELD, *named.values(), *(column.name for column in summary.spec.schema)])
 
 
 def _writer_of(summary: Summary, given: str | None, set_: Mapping[str, Json]) -> tuple[str, str, str]:

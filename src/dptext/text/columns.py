@@ -67,8 +67,8 @@ class Columns:
             )
         if len(set(columns)) < len(columns):
             raise ConfigError(
-                f"Expected keep={self.keep!r} to name no field twice and none of the columns that are written anyway "
-                f"({', '.join(own)}). To keep the ids, name the field of the ids."
+                f"Expected --keep (keep= in Python) to name no field twice and none of the columns that are written "
+                f"anyway ({', '.join(own)}), found {', '.join(self.keep)}. To keep the ids, name the field of the ids."
             )
         return columns
 
@@ -133,7 +133,7 @@ class Columns:
     def _row(self, release: Release[str], where: str, dim: int) -> list[Scalar | Singles]:
         """Return the values of one release. A release that does not fit is refused, because it would be changed."""
         if set(release.kept) != set(self.keep):
-            raise ConfigError(f"{where} has other kept fields than keep={self.keep!r}. Write what the records keep.")
+            raise ConfigError(f"{where} has other kept fields than {self.keep!r}. Write what the records keep.")
         for name, there, written in (
             ("label", release.label is not None, self.label),
             ("text", release.output != "", self.text),

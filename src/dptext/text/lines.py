@@ -163,6 +163,14 @@ def listed(names: Sequence[str], most: int = 20) -> str:
     return f"{shown} and {len(names) - most} more" if len(names) > most else shown
 
 
+class Needed(list[str]):
+    """The names of needed columns, the text's first, with the options and arguments that ask for each."""
+
+    def __init__(self, names: Iterable[str], asked: Mapping[str, tuple[str, str]]) -> None:
+        super().__init__(names)
+        self.asked = asked
+
+
 #: The options that name a field beside that of the text.
 OTHER_OPTIONS: Final = "--label-field, --id-field, --author-field, --subject-field or --keep"
 
@@ -184,7 +192,12 @@ def missing_field(name: str, names: Sequence[str], found: Iterable[object]) -> s
 
 
 def remedy(name: str, names: Sequence[str]) -> str:
-    """Return the options and arguments that name the field. The first of `names` is the text's field."""
+    """Return the options and arguments that name the field: those that `Needed` names ask for it with.
+
+    The first of other names is the text's field.
+    """
     others = (OTHER_OPTIONS, "label=, id=, author= or keep=")
     options, arguments = ("--text-field", "text=") if name == names[0] else others
+    if isinstance(names, Needed):
+        options, arguments = names.asked[name]
     return f"name it with {options} on the command line, {arguments} in Python"

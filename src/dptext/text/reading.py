@@ -11,14 +11,15 @@ import contextlib
 import glob
 import itertools
 import os
-from collections.abc import Callable, Generator
+import re
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
 
 from dptext._validate import count, one_of
-from dptext.errors import BrokenFileError, ConfigError
+from dptext.errors import BrokenFileError, ConfigError, DataError
 from dptext.text.batches import Batch
 from dptext.text.formats import DELIMITED, PACKED, Format, detect_format, file_format
 from dptext.text.inputs import Opener, file_error, is_utf8, open_input
@@ -147,6 +148,21 @@ def as_records(
     """Return the records of any source of `read_records`. Arguments name columns. Ready records are unchanged."""
     fields = Fields(text=text, label=label, id=id, author=author, keep=keep)
     return list(read_records(texts, fields, empty_nulls=empty_nulls))
+
+
+@contextlib.contextmanager
+def of_public_files(text: str = "text") -> Iterator[None]:
+    """Make the errors of a block that reads public texts name the options and arguments for these.
+
+    `text` is the argument of Python that names their column.
+    """
+    try:
+        yield
+    except (ConfigError, DataError) as error:
+        said = re.sub("--(text-field|label-field|record|sheet)", r"--public-\1", str(error))
+        said = re.sub(r"--keep(?![-\w])", "--carry", said).replace("keep=", "carry=")
+        error.args = (re.sub(r"\btext=(?= in Python|,)", f"{text}=", said),)
+        raise
 
 
 def read_released(path: Path, fields: Fields) -> Generator[Record, None, None]:

@@ -60,6 +60,14 @@ class Release(Generic[Output_co]):
     vector: tuple[float, ...] | None = field(default=None, kw_only=True)
 
 
+#: The option and the argument of Python that name the field of each role.
+ASKED: Final[Mapping[str, tuple[str, str]]] = {
+    "text": ("--text-field", "text="), "id": ("--id-field", "id="), "label": ("--label-field", "label="),
+    "author": ("--author-field", "author="), "subject": ("--subject-field", "subject="), "keep": ("--keep", "keep="),
+    "measured": ("--column", "columns="),
+}  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True)
 class Fields:
     """Names of the input fields (keys of JSON objects and rows, columns of CSV and Parquet).
@@ -91,21 +99,43 @@ class Fields:
         if not all([self.text, *others, *self.keep, *self.measured]):
             raise ConfigError("Expected names of fields that are not empty. Name the field or leave it out.")
         if self.text in others or self.text in (*self.keep, *self.measured):
+            options, arguments = self.asked[self.text]
             raise ConfigError(
-                f"Expected text={self.text!r} to be no other field. The text field holds the private text, which "
-                "must not leave as an id, a label, an author, a subject or a kept field."
+                f"Expected the field {self.text!r} of the texts to be no other field, found it named by {options} "
+                f"({arguments} in Python). A text must not leave as an id, a label, an author, a subject or a kept "
+                "field."
             )
         for name in ("keep", "measured"):
             fields = getattr(self, name)
             if len(set(fields)) < len(fields):
-                raise ConfigError(f"Expected {name}={fields!r} to name each field once. Remove the repetition.")
+                option, argument = ASKED[name]
+                twice = next(each for each in fields if fields.count(each) > 1)
+                raise ConfigError(
+                    f"Expected {option} ({argument} in Python) to name each field once, found {twice!r} twice. Remove "
+                    "the repetition."
+                )
         if twice := [name for name in self.measured if name in others]:
             raise ConfigError(
                 f"Expected the measured column {twice[0]!r} to be no other field, found that the field of ids, labels, "
                 "authors or subjects: leave one out."
             )
         if set(self.keep) & set(self.measured):
-            raise ConfigError(f"Expected no field among keep={self.keep!r} that is measured, which is private.")
+            raise ConfigError(
+                "Expected no field of --keep (keep= in Python) that is measured, which is private, found "
+                f"{', '.join(name for name in self.keep if name in self.measured)}."
+            )
+
+    @property
+    def asked(self) -> dict[str, tuple[str, str]]:
+        """The options, and the arguments of Python, that name each field."""
+        found: dict[str, tuple[str, str]] = {}
+        for role, (option, argument) in ASKED.items():
+            value = getattr(self, role)
+            for name in (value,) if isinstance(value, str) else value or ():
+                options, arguments = found.get(name, ("", ""))
+                both = " and " if options else ""
+                found[name] = f"{options}{both}{option}", f"{arguments}{both}{argument}"
+        return found
 
 
 def require_labels(records: Sequence[Record], labels: Sequence[str], name: str) -> None:

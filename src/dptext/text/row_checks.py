@@ -16,7 +16,7 @@ import numpy as np
 
 from dptext.text.batches import Batch, Kept
 from dptext.text.formats import Scalar, as_scalar, cell_text, is_scalar, name_of, spelled, string_fault
-from dptext.text.lines import Bad, Broken, Chunk, Row, Table, missing_field
+from dptext.text.lines import Bad, Broken, Chunk, Needed, Row, Table, missing_field
 from dptext.text.packed_rows import PlainTexts, kinds, plain_scalars, plain_texts
 from dptext.text.records import Fields, Record
 from dptext.types import Booleans, Int32s, Integers, UInt8s, UInt64s
@@ -63,7 +63,7 @@ class Checks:
 
     def _row(self, row: Mapping[str, object], default_id: str) -> Record | Bad:
         fields = self.fields
-        for name in needed(fields):
+        for name in _wanted(fields):
             if name not in row and name not in fields.measured:  # an absent value of a column is null
                 return Bad(missing_field(name, needed(fields), row))
         text = row[fields.text]
@@ -109,8 +109,12 @@ class Checks:
         return record
 
 
-def needed(fields: Fields) -> list[str]:
-    """Return the names of all fields, the text's field first, each once."""
+def needed(fields: Fields) -> Needed:
+    """Return the names of all fields, the text's field first, each once, with the options that name them."""
+    return Needed(_wanted(fields), fields.asked)
+
+
+def _wanted(fields: Fields) -> list[str]:
     names = (fields.text, fields.id, fields.label, fields.author, fields.subject, *fields.keep, *fields.measured)
     return list(dict.fromkeys(name for name in names if name is not None))
 

@@ -19,11 +19,11 @@ from dptext.text.formats import PACKED, Format, spelled
 from dptext.text.inputs import open_input
 from dptext.text.labels import n_known
 from dptext.text.languages import MOST_CHARACTERS, MainLanguage, Spaced, main_language
-from dptext.text.lines import Bad, BadFile, Broken, are_names, missing_field, remedy, rows_of
+from dptext.text.lines import Bad, BadFile, Broken, Needed, are_names, missing_field, rows_of
 from dptext.text.reading import EMPTY, MAX_CHARACTERS
 from dptext.text.record_reader import REPEATED
 from dptext.text.records import Fields, Record
-from dptext.text.row_checks import Checks, key_of
+from dptext.text.row_checks import Checks, key_of, needed
 from dptext.text.sheets import Sheet, overview, several_sheets
 from dptext.text.survey_parts import Part, doubled_names, header_fault, part_of
 from dptext.text.surveyed import SHORT, Column, Fault, text_fault
@@ -233,12 +233,12 @@ def survey_parts(
     Of many files, one without rows may lack the columns.
     """
     found = Survey(path, tuple(parts), record, sheet=sheet, _texts={} if language else None)
+    fields = Fields(text or _NO_FIELD, id, label)
     wanted = [name for name in (text, id, label) if name is not None]
     if wanted:
-        _require_columns(found, text or _NO_FIELD, wanted)
+        _require_columns(found, wanted, fields)
     ids = set[str | bytes]()
     for part in found.parts:
-        fields = Fields(text or _NO_FIELD, id, label)
         found.read(part, _NamedFields(fields, text is not None, part.format is Format.XLSX, _ids=ids), labels)
     if not found.rows + found.bad:
         raise BrokenFileError(f"{path}, record 1: {EMPTY.reason}.")
@@ -249,7 +249,7 @@ def survey_parts(
     }
     found.text = text if text is not None else max(longest, key=longest.__getitem__, default=None)
     if found.text in found.doubled:
-        _require_columns(found, found.text, [found.text])
+        _require_columns(found, [found.text], Fields(found.text))
     found.settle()
     if language:
         found.judge()
@@ -301,7 +301,7 @@ class _NamedFields:
         if not self.readable:
             return None
         if missing := [each for each in others if each not in row]:
-            return missing_field(missing[0], [name, *others], row)
+            return missing_field(missing[0], needed(fields), row)
         found = Checks(fields, MAX_CHARACTERS).record({**row, name: ""}, default_id="")
         if not isinstance(found, Record):
             return found.reason
@@ -316,16 +316,13 @@ class _NamedFields:
         return formats.written(value) if self.written else value
 
 
-def _require_columns(found: Survey, text: str, names: Sequence[str]) -> None:
+def _require_columns(found: Survey, names: Sequence[str], fields: Fields) -> None:
     """Raise HeaderError if a header lacks a named column or has it several times, as readers of records do.
 
-    `text` is the field of the texts: the message names the option of the field that is lacking.
+    The message names the option of the field that is lacking.
     """
     for part in found.parts:
-        fault = header_fault(part, names)
+        fault = header_fault(part, Needed(names, fields.asked))
         if fault is None or (len(found.parts) > 1 and not fault.rows):
             continue
-        reason = fault.reason
-        if fault.column != text:
-            reason = reason.replace(remedy(fault.column, (fault.column,)), remedy(fault.column, (text,)))
-        raise HeaderError(f"{part.name}, record 1: {reason}. Nothing from here on can be read.")
+        raise HeaderError(f"{part.name}, record 1: {fault.reason}. Nothing from here on can be read.")

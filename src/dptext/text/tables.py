@@ -14,7 +14,7 @@ import numpy as np
 from dptext.errors import ConfigError
 from dptext.text.batches import Batch
 from dptext.text.formats import shortest
-from dptext.text.lines import Broken, listed
+from dptext.text.lines import Broken, listed, remedy
 from dptext.text.packed_rows import NO_MATCH, UNMATCHED, class_names, named_classes
 
 #: Sources of private or public records: records, rows as mappings, or strings; a frame or a series; a Dataset of
@@ -193,6 +193,6 @@ def _require_columns(found: Sequence[str] | None, names: Sequence[str]) -> None:
     missing = [name for name in names if found is not None and name not in found]
     if missing:
         raise ConfigError(
-            f"Expected the column {missing[0]!r}, found {listed(found or ())}. Name the columns: text=..., label=..., "
-            "id=..., author=..., keep=[...], here or in dptext.text.reading.as_records(rows, text=...)."
+            f"Expected the column {missing[0]!r}, found {listed(found or ())}: {remedy(missing[0], names)}, or use "
+            "dptext.text.reading.as_records(rows, text=...)."
         )
