@@ -13,7 +13,7 @@ from dptext.text.formats import DELIMITED, PACKED, Format, detect_format
 from dptext.text.plain_text import Portion
 from dptext.text.records import Fields
 from dptext.text.survey import Survey, survey_parts
-from dptext.text.survey_parts import Part, part_of
+from dptext.text.survey_parts import SurveyPart, part_of
 
 
 def survey_dataset(
@@ -36,13 +36,13 @@ def survey_dataset(
     portion = None if record is None else Portion(record)
     plan = as_read(source, shards, Plan(Fields(), input_format=format, record=portion, sheet=sheet))
     how = {"delimiter": delimiter, "encoding": encoding, "record": plan.record, "sheet": sheet}
-    parts: Sequence[Part] = [_part(shard, format, options, how) for shard in shards]
+    parts: Sequence[SurveyPart] = [_part(shard, format, options, how) for shard in shards]
     return survey_parts(Path(source), parts, record=plan.record, **asked)
 
 
-def _part(shard: Shard, format: Format | None, options: Mapping[str, Any], how: Mapping[str, str | None]) -> Part:
+def _part(shard: Shard, format: Format | None, options: Mapping[str, Any], how: Mapping[str, str | None]) -> SurveyPart:
     if shard.arrow:
-        return Part(shard.name, Format.PARQUET, None, None, partial(arrow_chunks, shard))
+        return SurveyPart(shard.name, Format.PARQUET, None, None, partial(arrow_chunks, shard))
     kind = format or detect_format(shard.name)
     takes = {
         "delimiter": kind in DELIMITED,

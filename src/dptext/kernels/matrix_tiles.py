@@ -33,7 +33,7 @@ def _allowed() -> bool:
     """Whether Linux lets this process use the registers; it must be asked once."""
     if platform.system() != "Linux" or platform.machine() != "x86_64":
         return False
-    return ctypes.CDLL(None).syscall(*_ASK) == 0
+    return bool(ctypes.CDLL(None).syscall(*_ASK) == 0)
 
 
 #: Products in int8 gain nothing by them: they are as fast in vector instructions.

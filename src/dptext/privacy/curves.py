@@ -278,14 +278,15 @@ def top_k_epsilon(event: TopKEvent, delta: float) -> float:
     most = sum_up([(event.epsilon, event.count)])
     if event.epsilon > 500:  # e^-epsilon nears underflow
         return most
+    least = delta
     if event.count <= MAX_SQUARED:
         losses = top_k_net_losses(event, delta * NEGLIGIBLE)
     else:
         many = many_net_losses(event)
         if many is None or many.missing > delta / 100:
             return most
-        losses = many
-    guess = up(_guessed_epsilon(event, losses, (delta - _UNDERFLOW) / _SUMMED - losses.missing))
+        losses, least = many, delta / _SUMMED - many.missing
+    guess = up(_guessed_epsilon(event, losses, least))
     step = max(guess, event.epsilon) * _ROUNDING
     while guess < most and top_k_delta(event, guess, losses) > delta:
         guess, step = guess + step, 2 * step

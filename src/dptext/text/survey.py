@@ -25,7 +25,7 @@ from dptext.text.record_reader import REPEATED
 from dptext.text.records import Fields, Record
 from dptext.text.row_checks import Checks, key_of, needed
 from dptext.text.sheets import Sheet, overview, several_sheets
-from dptext.text.survey_parts import Part, doubled_names, header_fault, part_of
+from dptext.text.survey_parts import SurveyPart, doubled_names, header_fault, part_of
 from dptext.text.surveyed import SHORT, Column, Fault, text_fault
 
 _MOST_LABELS: Final = 50
@@ -41,7 +41,7 @@ class Survey:
     """The contents of a file, or of many, in numbers and names."""
 
     path: Path  #: path of what was read
-    parts: tuple[Part, ...]  #: the files
+    parts: tuple[SurveyPart, ...]  #: the files
     record: str | None = None  #: the portion of plain text that is one record
     columns: dict[str, Column] = field(default_factory=dict)  #: columns by name
     doubled: frozenset[str] = frozenset()  #: names that several columns share; no option can name these
@@ -95,7 +95,7 @@ class Survey:
             return 0
         return column.rows - column.nulls - column.empties - (column.distinct - bool(column.empties))
 
-    def read(self, part: Part, named: _NamedFields, labels: Sequence[str]) -> None:
+    def read(self, part: SurveyPart, named: _NamedFields, labels: Sequence[str]) -> None:
         """Count the rows of the next file. BrokenFileError: it cannot be read to its end."""
         before, header, label = self._number, list[str](), named.fields.label
         self._starts.append(before)
@@ -218,7 +218,7 @@ def survey(
 
 def survey_parts(
     path: Path,
-    parts: Sequence[Part],
+    parts: Sequence[SurveyPart],
     *,
     text: str | None = None,
     record: str | None = None,

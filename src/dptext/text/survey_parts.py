@@ -24,7 +24,7 @@ _BEGINNING: Final = 2**16  # bytes
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class SurveyPart:
     """A file whose rows are counted, and how they are read."""
 
     name: str  #: name of the file for messages; its format, delimiter and encoding follow (None if lines have several)
@@ -44,7 +44,7 @@ def part_of(
     record: str | None = None,
     sheet: str | None = None,
     opener: Opener = open_input,
-) -> Part:
+) -> SurveyPart:
     """Return a file for a survey, with its delimiter and encoding guessed where they are None."""
     kind = file_format(path, format)
     require_layout(path, kind, delimiter, encoding, record, sheet)
@@ -56,17 +56,17 @@ def part_of(
     limit = Checks(Fields(), MAX_CHARACTERS).max_line
     how: dict[str, Any] = {"max_line": limit, "delimiter": delimiter, "encoding": encoding, "record": record}
     how |= {"sheet": sheet, "opener": opener}
-    return Part(str(path), kind, delimiter, encoding, lambda names: file_chunks(path, kind, names, **how))
+    return SurveyPart(str(path), kind, delimiter, encoding, lambda names: file_chunks(path, kind, names, **how))
 
 
-def header_fault(part: Part, names: Sequence[str]) -> BadHeader | None:
+def header_fault(part: SurveyPart, names: Sequence[str]) -> BadHeader | None:
     """Return the fault of a file's header if these columns are needed; None if it has each once."""
     with closing(part.chunks(names)) as chunks:
         rows = next(chunks, [])
     return rows[0] if isinstance(rows, list) and rows and isinstance(rows[0], BadHeader) else None
 
 
-def doubled_names(part: Part, names: Sequence[str]) -> frozenset[str]:
+def doubled_names(part: SurveyPart, names: Sequence[str]) -> frozenset[str]:
     """Return the names, of these of a file's first row, that several columns share."""
     left, doubled = [*names] if part.format in DELIMITED | PACKED else [], set[str]()
     while left and (fault := header_fault(part, left)) is not None and fault.column in left:

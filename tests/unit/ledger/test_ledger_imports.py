@@ -50,4 +50,7 @@ try:
 except MissingExtraError as error:
     print(error)
 """
-    assert run(program) == f"A ledger needs the package {absent}. `make wheels` in a checkout fills dist. Run: pip install --find-links dist 'dptext[ledger]'"
+    assert (
+        run(program)
+        == f"A ledger needs the package {absent}. `make wheels` in a checkout fills dist. Run: pip install --find-links dist 'dptext[ledger]'"
+    )

@@ -410,7 +410,9 @@ def test_the_html_says_the_same_and_loads_nothing() -> None:
 def test_the_terms_stand_in_the_glossary() -> None:
     named = re.search(r"Terms: the glossary of dptext's guide '(.+)'\.$", page().footer)
     assert named is not None  # by its title: a path leads nowhere from where the page lies
-    guide = next(each for each in ROOT.glob("docs/guides/*.md") if each.read_text("utf-8").startswith(f"# {named[1]}\n"))
+    guide = next(
+        each for each in ROOT.glob("docs/guides/*.md") if each.read_text("utf-8").startswith(f"# {named[1]}\n")
+    )
     glossary = guide.read_text("utf-8").partition("## Glossary")[2]
     terms = [found.lower() for found in re.findall(r"^### (.+)$", glossary, re.MULTILINE)]
     words = page(promised(metric="steps", unit=Unit.TOKEN), promised(), spec=WORDS).text().lower()
