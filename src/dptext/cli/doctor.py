@@ -90,11 +90,13 @@ def weights() -> Iterator[Found]:
 
 def computing() -> dict[str, str]:
     """Return how this computer computes, by name."""
-    from dptext.kernels.processors import processors, threads  # slow to load, as are the next
+    from dptext.kernels import matrix_tiles  # slow to load, as are the next
+    from dptext.kernels.processors import processors, threads
     from dptext.kernels.tiles import FEATURES, HAS_BFLOAT16, HAS_INT8
 
     width = next((name for name in ("avx512f", "avx2", "neon") if name in FEATURES), "no wide registers")
     exact = "bfloat16" if HAS_BFLOAT16 else "float32"
+    exact += " by matrix registers" * matrix_tiles.THERE
     found = {
         "processors": f"{processors()}, of which {threads()} compute at once (OMP_NUM_THREADS)",
         "kernels": f"{width}; encoder in {exact}{', int8 on request' if HAS_INT8 else ''}",

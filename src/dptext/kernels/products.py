@@ -13,7 +13,7 @@ from dptext.kernels.tiles import COLUMNS, MORE, ROWS, largest_product, row_tile,
 
 _MOST, _TINY = F(127.0), F(1e-30)
 #: Rows of a tile of `rounded_products`, and the least number of rows of its arrays.
-SPARE: Final = max(ROWS, matrix_tiles.BLOCK_ROWS)
+SPARE: Final = matrix_tiles.BLOCK_ROWS if matrix_tiles.THERE else ROWS
 
 
 @compiled

@@ -166,7 +166,7 @@ class Bert:
     def require_alone(self, public: Pieces) -> None:
         """Raise ConfigError unless `public` texts have the same vectors, bit for bit, at every place of a batch."""
         alone = np.concatenate([self.vectors([own]) for own in public])
-        for shift in range(tiles.ROWS):
+        for shift in range(products.SPARE):
             moved = [[0] * (shift + 1), *public]  # batches are sorted by length: the first text precedes longer ones
             require_alike(self.vectors(moved)[1:], alone, "vector", 'Take encoder="glove", which reads words.')
 
