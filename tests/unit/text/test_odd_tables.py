@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +50,10 @@ def test_no_value_of_a_column_makes_a_row_or_a_file_unreadable(part: int, tmp_pa
                 lacking += 1
                 continue
             if isinstance(bare, DPTextError) or isinstance(found, DPTextError):
-                assert (type(found), str(found)) == (type(bare), str(bare)), odd.title
+                said, before = (
+                    str(each).partition(" Named were")[0] for each in (found, bare)
+                )  # what the caller named
+                assert (type(found), said) == (type(bare), before), odd.title
                 continue
             texts, values = found
             assert texts == bare[0], odd.title
@@ -65,3 +69,24 @@ def test_no_value_of_a_column_makes_a_row_or_a_file_unreadable(part: int, tmp_pa
 
 def _places(n: int) -> tuple[Any, list[str], list[None]]:
     return np.zeros(n, np.int64), ["so"] * n, [None] * n
+
+
+@pytest.mark.parametrize("begun", ["text,label\nhello,a\n", "[1]\n", '\n\n"text"\n', "\ufefftext\nhello\n"])
+@pytest.mark.parametrize("name", ["private.jsonl", "private.jsonl.gz"])
+def test_another_format_than_the_name_says_is_refused_before_anything_is_read(
+    begun: str, name: str, tmp_path: Path
+) -> None:
+    """All of its rows would be skipped, and an empty corpus would be charged."""
+    path, data = tmp_path / name, begun.encode()
+    path.write_bytes(gzip.compress(data) if name.endswith("gz") else data)
+    with pytest.raises(HeaderError, match=r"Expected JSON Lines, as its name or --format says"):
+        Private(path, Fields(), {}).check()
+
+
+@pytest.mark.parametrize(
+    "begun", ["", "\n\n", '\n {"text": "a"}\n', '\ufeff{"text": "a"}\n', '{"text": "a"\n{"text": "b"}\n']
+)
+def test_json_lines_are_read_whatever_a_record_holds(begun: str, tmp_path: Path) -> None:
+    path = tmp_path / "private.jsonl"
+    path.write_text(begun, "utf-8")
+    Private(path, Fields(), {}).check()
