@@ -52,7 +52,7 @@ def test_no_value_of_a_column_makes_a_row_or_a_file_unreadable(part: int, tmp_pa
             if isinstance(bare, DPTextError) or isinstance(found, DPTextError):
                 said, before = (
                     str(each).partition(" Named were")[0] for each in (found, bare)
-                )  # what the caller named
+                )  # names
                 assert (type(found), said) == (type(bare), before), odd.title
                 continue
             texts, values = found
