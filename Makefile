@@ -64,8 +64,10 @@ demo: $(STAMPS)/demo
 	@echo "First: . $(BIN)/activate  (the environment that has dptext)"
 
 # one thread a worker: two workers fill two cores; the tests of test-all write to the disk
+# make test ROOM=kernels runs the tests of one room
+ROOM_TESTS = $(if $(ROOM),$(or $(wildcard tests/unit/$(ROOM) packages/*/tests/$(ROOM)),$(error No room has the name $(ROOM))))
 test: $(STAMPS)/dev
-	OMP_NUM_THREADS=1 sh tests/in_memory.sh $(BIN)/python -m pytest -n auto --dist worksteal
+	OMP_NUM_THREADS=1 sh tests/in_memory.sh $(BIN)/python -m pytest -n auto --dist worksteal $(ROOM_TESTS)
 
 # the gateway on 127.0.0.1:8000 with models of built-in texts; each start prints new keys
 serve: $(STAMPS)/dev
