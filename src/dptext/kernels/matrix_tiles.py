@@ -42,7 +42,7 @@ THERE: Final = WIDE and "amx-tile" in FEATURES and "amx-bf16" in FEATURES and _a
 
 def fits(n_steps: int) -> bool:
     """Whether rows of this many steps of 4 bytes fill whole registers."""
-    return n_steps % _PER_STEP == 0
+    return n_steps > 0 and n_steps % _PER_STEP == 0
 
 
 def _shapes() -> np.ndarray[Any, Any]:

@@ -275,7 +275,10 @@ class Sums(NamedTuple):
             return None
 
     def epsilons(self, delta: float) -> Iterator[float]:
-        """Yield bounds at delta, quickest first, none below `quick_epsilon`. OverflowError: a bound is infinite."""
+        """Yield bounds at delta, quickest first. OverflowError: a bound is infinite.
+
+        None is below `quick_epsilon`, but at deltas below 1e-290, where that bound counts with underflow.
+        """
         left = _round_down(Fraction(delta) - Fraction(self.slack, curves.UNIT))
         if left < 0 or (self.noise and not left):
             return

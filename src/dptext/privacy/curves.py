@@ -217,7 +217,8 @@ def many_net_losses(event: TopKEvent) -> NetLosses | None:
     angles = np.arange(size // 2 + 1) * (2 * math.pi / size / every)
     tilt = np.square(np.sin(angles / 2))
     # ln of one run's characteristic function 1 + gain (e^(i t) - 1) + loss (e^(-i t) - 1), without cancellation.
-    fading = 0.5 * n * np.log1p(np.maximum(-4 * tilt * (variance - 4 * gain * loss * tilt), -1.0))
+    less = np.maximum(-4 * tilt * (variance - 4 * gain * loss * tilt), -1 + 2.0**-53)
+    fading = 0.5 * n * np.log1p(less)
     turned, shift = n * np.arctan2(drift * np.sin(angles), 1 - 2 * moved * tilt), angles * centre
     sizes = np.exp(fading)
     masses = np.zeros(size * every)
@@ -269,10 +270,10 @@ def top_k_delta(event: TopKEvent, epsilon: float, losses: NetLosses | None = Non
 def top_k_epsilon(event: TopKEvent, delta: float) -> float:
     """Epsilon at delta of `event.count` runs of top-k randomized response: the inverse of `top_k_delta`.
 
-    Of more than `MAX_SQUARED` runs it is larger by about 1e-13 / delta of itself. For a delta near 1e-11, or losses
-    that spread too far for a transform (of 10^11 choices between two), it is the sum of all epsilons. The closed form
-    between two losses subtracts nearly equal numbers, so its result is only a guess. The guess is made larger until
-    `top_k_delta` is at most delta.
+    Of more than `MAX_SQUARED` runs it is larger by about 1e-13 / delta of itself. For a delta near 1e-12, or losses
+    that spread too far for a transform (of 3 * 10^10 choices between two), it is the sum of all epsilons, and
+    `accounting.epsilon` takes a formula. The closed form between two losses subtracts nearly equal numbers, so its
+    result is only a guess. The guess is made larger until `top_k_delta` is at most delta.
     """
     _validate.not_negative(epsilon=event.epsilon)
     most = sum_up([(event.epsilon, event.count)])

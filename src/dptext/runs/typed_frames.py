@@ -18,10 +18,17 @@ def typed_columns(columns: Mapping[str, Sequence[Any]], types: Mapping[str, str]
 def pandas_columns(columns: Mapping[str, Sequence[Any]], types: Mapping[str, str]) -> dict[str, Any]:
     """Return the columns for a pandas data frame."""
     found = typed_columns(columns, types)
-    return {
-        name: own.to_pandas().array if name in types and hasattr(own, "to_pandas") else own
-        for name, own in found.items()
-    }
+    return {name: _pandas(own) if name in types and hasattr(own, "to_pandas") else own for name, own in found.items()}
+
+
+def _pandas(own: Any) -> Any:
+    """Return an array of pyarrow as one of pandas. Whole numbers and booleans with nulls stay what they are."""
+    import pandas as pd  # noqa: PLC0415 (an extra)
+
+    kinds = {"bool": "boolean"} | {f"{u}int{n}": f"{u.upper()}Int{n}" for u in ("", "u") for n in (8, 16, 32, 64)}
+    if own.null_count and str(own.type) in kinds:
+        return pd.array(own.to_pylist(), dtype=kinds[str(own.type)])
+    return own.to_pandas().array
 
 
 def to_dataset(columns: Mapping[str, Sequence[Any]], types: Mapping[str, str], features: Mapping[str, Any]) -> Any:

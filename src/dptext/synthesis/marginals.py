@@ -165,16 +165,20 @@ class Axes:
         """Return the names of the pairs that are measured unless some are named, those with few cells first.
 
         `scale` is the deviation of the noise of one marginal that takes the share of all columns alone. A pair is taken
-        as long as noise moves at most 15% of the units of any pair to other cells. Topics are not paired with the
-        columns that are `followed`, whose class means say more of their texts.
+        as long as noise moves at most 15% of the units of any pair to other cells. Pairs with topics come last, and
+        not with the columns that are `followed`, whose class means say more of their texts.
         """
-        found, whole = list[str](), math.fsum(map(_weight, self.one_way))
-        for name, pair in self.pairs.items():
-            if self.topic in pair.axes and self.names[pair.axes[0]] in followed:
-                continue
-            whole += _weight(pair)
-            # Noise moves most of the last one, which has most cells: it grows with size / sqrt(weight).
-            if _MEAN_NOISE * pair.size * scale * math.sqrt(whole / _weight(pair)) / about > _MOVED:
+        pairs = {name: each for name, each in self.pairs.items() if self.topic not in each.axes}
+        pairs |= {
+            name: each
+            for name, each in self.pairs.items()
+            if self.topic in each.axes and self.names[each.axes[0]] not in followed
+        }
+        found, whole, largest = list[str](), math.fsum(map(_weight, self.one_way)), 0.0
+        for name, pair in pairs.items():
+            whole, largest = whole + _weight(pair), max(largest, pair.size / math.sqrt(_weight(pair)))
+            # Noise moves most of the pair with most cells: it grows with size / sqrt(weight).
+            if _MEAN_NOISE * scale * largest * math.sqrt(whole) / about > _MOVED:
                 break
             found.append(name)
         return tuple(found)

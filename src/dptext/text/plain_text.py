@@ -44,7 +44,8 @@ def said_record(portion: str, forms: Sequence[str] = ()) -> str:
     """Return the sentences of a certificate on what a record was; `forms` are those of files of several forms."""
     if forms:
         return (
-            f"Files of {len(forms)} forms were read, which are public facts. A record was {a_record(portion, forms)}."
+            f"Files of {len(forms)} forms were read; that there were some of each is taken for public. A record was "
+            f"{a_record(portion, forms)}."
         )
     return f"{'Of plain text, a' if portion else 'A'} record was {a_record(portion)}."
 

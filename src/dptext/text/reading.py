@@ -223,8 +223,8 @@ def read_batches(
     reading = RecordReader(str(path), checks, stops, on_skip, advice, first_fields=first_fields)
     if encoding is None and kind not in PACKED and opener is None and path.is_file():  # a pipe can be read only once
         reading.unnamed = path
-    if first_fields and kind is Format.JSONL and (opener is not None or path.is_file()):
-        _require_object(path, encoding, opener or open_input)
+    if first_fields and kind is Format.JSONL and opener is None and path.is_file():
+        _require_objects(path, encoding)
     how: dict[str, Any] = {"delimiter": delimiter, "encoding": encoding, "record": record, "sheet": sheet}
     how |= {"max_line": reading.check.max_line, "opener": opener or open_input}
     chunks = file_chunks(path, kind, needed(fields), **how)
@@ -266,10 +266,14 @@ def require_layout(
         raise ConfigError(f"Expected no --encoding for {str(path)!r}: {kind} has its own encoding.")
 
 
-def _require_object(path: Path, encoding: str | None, opener: Opener) -> None:
-    """Raise HeaderError if JSON Lines begin with no object, as a CSV file does: all of its rows would be skipped."""
-    first = beginning(path, encoding, _FIRST_LINES, opener).lstrip("\ufeff \t\r\n")
-    if first and not first.startswith("{") and "\0" not in first:  # wide letters, if their encoding was not named
+def _require_objects(path: Path, encoding: str | None) -> None:
+    """Raise HeaderError if none of the first lines begins an object of JSON, as in a CSV file: no row would be read.
+
+    One record decides only where all others of the first lines are no objects, too.
+    """
+    first = beginning(path, encoding, _FIRST_LINES)
+    lines = [line for line in (each.strip("\ufeff \t\r") for each in first.split("\n")) if line]
+    if lines and "\0" not in first and not any(line.startswith("{") for line in lines):
         raise HeaderError(f"{path}: Expected JSON Lines, as its name or --format says, found another format.")
 
 

@@ -50,7 +50,5 @@ try:
 except MissingExtraError as error:
     print(error)
 """
-    assert (
-        run(program)
-        == f"A ledger needs the package {absent}. `make wheels` in a checkout fills dist. Run: pip install --find-links dist 'dptext[ledger]'"
-    )
+    said = f"A ledger needs the package {absent}. `make wheels` in a checkout fills dist. "
+    assert run(program) == f"{said}Run: pip install --find-links dist 'dptext[ledger]'"

@@ -190,3 +190,9 @@ def test_a_sum_is_exact() -> None:
     assert curves.Fraction(math.nextafter(curves.sum_up(terms), 0)) < exact
     assert math.isinf(curves.sum_up([(1.0, 1), (math.inf, 2)]))
     assert math.isinf(curves.sum_up([(1e308, 2)]))
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("per_run", [1e-10, 1e-8, 1e-3])
+def test_many_small_runs_warn_of_nothing(per_run: float) -> None:
+    assert 0 <= accounting.quick_epsilon([PureEvent(per_run, 32_769)], 1e-5) < 1

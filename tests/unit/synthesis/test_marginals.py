@@ -41,6 +41,17 @@ def test_more_noise_leaves_fewer_pairs() -> None:
 
 
 @pytest.mark.parametrize("scale", [3, 10, 20, 40, 90])
+def test_topics_take_no_pair_from_columns(scale: float) -> None:
+    with_topics = replace(AXES, topics=20)
+    alone, found = AXES.usual_pairs(scale, 5_000), with_topics.usual_pairs(scale, 5_000)
+    assert found[: len(alone)] == alone
+    assert all("topics" in name for name in found[len(alone) :])
+    if scale == 3:
+        assert {"size+topics", "stars+topics"} <= {*found}
+        assert "size+topics" not in with_topics.usual_pairs(scale, 5_000, ("size",))
+
+
+@pytest.mark.parametrize("scale", [3, 10, 20, 40, 90])
 def test_noise_moves_no_more_of_a_pair_that_is_measured_than_is_said(scale: float) -> None:
     """As decision 27 says it: of any pair among those that are measured."""
 

@@ -50,9 +50,7 @@ def test_no_value_of_a_column_makes_a_row_or_a_file_unreadable(part: int, tmp_pa
                 lacking += 1
                 continue
             if isinstance(bare, DPTextError) or isinstance(found, DPTextError):
-                said, before = (
-                    str(each).partition(" Named were")[0] for each in (found, bare)
-                )  # names
+                said, before = (str(each).partition(" Named were")[0] for each in (found, bare))  # names
                 assert (type(found), said) == (type(bare), before), odd.title
                 continue
             texts, values = found
@@ -84,7 +82,15 @@ def test_another_format_than_the_name_says_is_refused_before_anything_is_read(
 
 
 @pytest.mark.parametrize(
-    "begun", ["", "\n\n", '\n {"text": "a"}\n', '\ufeff{"text": "a"}\n', '{"text": "a"\n{"text": "b"}\n']
+    "begun",
+    [
+        "",
+        "\n\n",
+        'what no reader reads\n{"text": "a"}\n',
+        '\n {"text": "a"}\n',
+        '\ufeff{"text": "a"}\n',
+        '{"text": "a"\n{"text": "b"}\n',
+    ],
 )
 def test_json_lines_are_read_whatever_a_record_holds(begun: str, tmp_path: Path) -> None:
     path = tmp_path / "private.jsonl"

@@ -158,7 +158,7 @@ def test_of_several_files_lines_are_records_where_that_is_said(notes: Path, unch
     found = dp.privatize_dataset(notes, tmp_path / "out", unchanged, plan=plan, dataset=many_files.here())
     assert (found.records, found.record) == (13, "line")
     portion = "of plain text a line of a file, of jsonl a row"  # the row was no line of plain text
-    assert f"Files of 2 forms were read, which are public facts. A record was {portion}." in found.explain()
+    assert f"were read; that there were some of each is taken for public. A record was {portion}." in found.explain()
     assert found.forms == ("jsonl", "text")
     assert Certificate.from_json(found.to_json()) == found
     forged = found.to_json().replace('"jsonl",\n    "text"', '"text",\n    "jsonl"')
