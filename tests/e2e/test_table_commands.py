@@ -127,13 +127,13 @@ def test_a_file_with_types_has_those_of_the_declarations(folder: Path) -> None:
     found = pq.read_table(folder / "typed.parquet")
     types = {each.name: str(each.type) for each in found.schema}
     assert types == {
-        "ticket": "string", "text": "string", "label": "string", "size": "string", "paid": "double",
+        "ticket": "string", "body": "string", "topic": "string", "size": "string", "paid": "double",
         "day": "date32[day]", "country": "string",
     }  # fmt: skip
     assert "other" not in {*found["country"].to_pylist(), *found["size"].to_pylist()}
     ran(folder, "write", "t.summary", "plain.csv", "--writer", "pool", "--size", 50)
     with (folder / "plain.csv").open(encoding="utf-8", newline="") as file:
-        assert next(csv.reader(file)) == ["ticket", "text", "label", "size", "paid", "day", "country"]
+        assert next(csv.reader(file)) == ["ticket", "body", "topic", "size", "paid", "day", "country"]
 
 
 def test_columns_alone_need_no_label_and_take_texts_of_a_small_pool_often(folder: Path) -> None:
@@ -146,7 +146,7 @@ def test_columns_alone_need_no_label_and_take_texts_of_a_small_pool_often(folder
     rows = table(folder / "alone.jsonl")
     assert len(rows) == len({row["ticket"] for row in rows}) == 450
     pool = {row["body"] for row in table(folder / "pool.jsonl")}
-    assert {row["text"] for row in rows} <= pool
+    assert {row["body"] for row in rows} <= pool
     mean = {size: [row["paid"] for row in rows if row["size"] == size and row["paid"] is not None] for size in SIZES}
     assert sum(mean["large"]) / len(mean["large"]) > sum(mean["small"]) / len(mean["small"]) + 20
 

@@ -99,6 +99,10 @@ def corpus(
     own, real = (private, held) if held else (order[: len(order) // 2], order[len(order) // 2 :])
     labels = tuple(sorted({record.label for record in private if record.label}))
     pool, made, held = (relabelled(records, labels) for records in (pool, made, held))
+    if encoder == "distilled":
+        raise ConfigError(
+            "Expected --encoder sentence, glove or a folder: distilled belongs to one pool. Leave it out."
+        )
     embedder = RememberingEmbedder(load_encoder(encoder, judged=[record.text for record in private]))
     parts = {ORIGINAL: own, RELEASED: made, PUBLIC_ONLY: pool}
     rows, closed = _measured(parts, private, real, _meanings(files.released, labels), embedder, seed)

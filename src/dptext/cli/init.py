@@ -217,7 +217,7 @@ def _corpus(begun: InitFiles, answers: CorpusAnswers, wanted: Needs, about: int 
         print(_COLUMNS.format(path=begun.source, file=FILE))
     if about is None:
         print(f"About {answers.about:,} {answers.unit.value}s are assumed: --about N says otherwise.")
-    print(f"Written: {FILE}. Next:")
+    print(f"Written: {FILE}. Next{', once columns are declared' if examples else ''}:")
     own = [*form_options(begun.found, fields), *begun.form]
     print(f"  {shlex.join(['dptext', 'summarize', str(begun.source), str(summary), *own])}")
     print(f"  {shlex.join(['dptext', 'summary', 'show', str(summary)])}")

@@ -65,7 +65,7 @@ class CorpusAnswers:
             return f"{TAKE_NONE} At {at} nothing on our {splits} taught a classifier more."
         return (
             f"A corpus under one epsilon: at {at} it taught a classifier more than public texts on {len(found.worth)} "
-            f"of {splits} (dptext recommend --of corpus)."
+            f"of {splits} (dptext recommend --of corpus --epsilon {found.epsilon:g})."
         )
 
 

@@ -54,7 +54,7 @@ def _lines(report: Topics, room: int) -> list[str]:
     long = report.lengths.names if report.lengths is not None else ()
     tables = {"labels": len(report.labels), "words": len(telling), "topics": len(topics), "lengths": len(long)}
     tables |= {f"column {column.name}": len(column.cells) for column in report.columns}
-    room -= len(report.columns)
+    room -= len(report.columns) + bool(report.followed)
     room -= _HEAD + (words is not None) + bool(telling) + bool(mute) + bool(topics) + bool(long)
     kept = _divided({name: n for name, n in tables.items() if n}, room)
     chosen = bool(telling) or any(kept.get(name, 0) < tables[name] for name in ("labels", "topics", "lengths"))
@@ -75,6 +75,9 @@ def _lines(report: Topics, room: int) -> list[str]:
     for column, found in zip(report.columns, report.by_column, strict=True):
         own = _table("values", column.cells, found, kept[f"column {column.name}"], in_order=column.in_order)
         lines += [f"Column {column.name}:", *own]
+    if report.followed:
+        each = f"Beyond noise: {'; '.join(f'{two} follows {one}' for one, two in report.followed)}."
+        lines.append(shorten(each, _WIDTH, placeholder=" ..."))
     if (by_length := report.by_length) is not None:
         lines += ["Lengths:", *_table("lengths", long, by_length, kept["lengths"], in_order=True)]
     return lines

@@ -306,12 +306,12 @@ def write(
             kept = more["kept"] = KeptWriting.begin(Path(keep), run, begun, replace=force)
             source = seeded(kept.seed)
     made = how.write(by.summary, source, **more)
+    table = WrittenColumns.of(by.summary, made, source)
     said = (
         *([by.instead] if by.instead else []), *_too_large(by.summary, how), *made.sentences,
-        *_shares(by.summary, by.mix),
+        *_shares(by.summary, by.mix), *table.empty(by.summary),
     )  # fmt: skip
     model = {"weights": made.weights} if made.weights else {}
-    table = WrittenColumns.of(by.summary, made, source)
     return _derived(
         replace(made, sentences=said), table, by.certificate, by.sha256, {**by.said, **model}, by.inputs,
         replace(named, id=table.id, keep=tuple(table.columns)), by.carried,
@@ -355,6 +355,17 @@ class WrittenColumns:
         if not self.columns:
             return iter([{}] * len(self.ids))
         return (dict(zip(self.columns, row, strict=True)) for row in zip(*self.columns.values(), strict=True))
+
+    def empty(self, summary: Summary) -> Iterator[str]:
+        """Yield a sentence if columns that may not be null have empty values, for units of no declared value."""
+        empty = {
+            each.name: sum(value is None for value in self.columns[each.name])
+            for each in summary.spec.axes.columns
+            if not each.null and each.name in self.columns
+        }
+        if any(empty.values()):
+            said = ", ".join(f"{n:,} of {name}" for name, n in empty.items() if n)
+            yield f"Empty values: {said}, for noisy numbers of other values. --drop-other writes none."
 
 
 def _too_large(of: Summary, how: FromPool | FromLanguage) -> Iterator[str]:

@@ -311,6 +311,6 @@ def _said(
         )
     if made.stranger > _STRANGE:
         yield (
-            f"Good for training, not for reading: a token is {made.stranger:.1f} nats less likely to the model than in "
-            "its own drafts."
+            f"Not for reading: a token is {made.stranger:.1f} nats less likely to the model than in its own drafts. "
+            "What the texts teach is said by `dptext utility corpus`."
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import calendar
 import math
 import re
 from dataclasses import dataclass, field
@@ -89,7 +90,9 @@ class Proposal:
         elif self._other:
             return ""
         elif self.dates is not None:
-            found = f"{head}{self.dates[0]:%Y-%m}..{self.dates[1]:%Y-%m} by month"
+            low, high = self.dates  # ends that are days: so values are written as days, too
+            last = high.replace(day=calendar.monthrange(high.year, high.month)[1])
+            found = f"{head}{low.replace(day=1).isoformat()}..{last.isoformat()} by month"
         elif self.numbers is not None:
             found = head + _range(*self.numbers, decimals=min(self._decimals, _MOST_DECIMALS))
         else:

@@ -295,3 +295,17 @@ def test_without_class_means_topics_follow_labels_and_columns() -> None:
     written = dp.write(made, size=120, seed=1)
     assert fits_stars(written) > 0.85
     assert {each.label for each in written.releases} == {"glad", "sad"}
+
+
+def test_empty_values_of_a_column_that_may_not_be_null_are_said() -> None:
+    rows = [
+        {"text": text, "stars": i % 6} for i, (_, _, text) in enumerate(texts(3_000, 2))
+    ]  # 0 is clipped
+    rows += [{"text": text, "stars": "many"} for _, _, text in texts(1_000, 3)]
+    how: dict[str, Any] = {"columns": ["stars: 1..5 by 1"], "encoder": "glove", "about": 4_000, "epsilon": 60.0}
+    made = dp.summarize(rows, [text for _, _, text in POOL], text_follows=("none",), randomness=seeded(1), **how)
+    written = dp.write(made, size=200, seed=1)
+    empty = sum(each.kept["stars"] is None for each in written.releases)
+    assert f"Empty values: {empty} of stars, for noisy numbers of other values." in written.sentences[-1]
+    assert 30 < empty < 70
+    assert not any("Empty" in said for said in dp.write(made, size=200, seed=1, drop_other=True).sentences)

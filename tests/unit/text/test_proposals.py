@@ -33,7 +33,7 @@ def proposed(values: list[object], *, unique: bool = False) -> str:
         ([*range(7, 94)], "c: 5..95 by 5"),
         ([*range(1_000, 20_000, 7)], "c: 1000..20000 by 1000"),
         ([0.25 * i for i in range(60)], "c: 0.00..15.00 by 1.00"),
-        ([f"2024-{i % 12 + 1:02d}-{i % 28 + 1:02d}" for i in range(60)], "c: 2024-01..2024-12 by month"),
+        ([f"2024-{i % 12 + 1:02d}-{i % 28 + 1:02d}" for i in range(60)], "c: 2024-01-01..2024-12-31 by month"),
         ([f"word {i % 30}" for i in range(99)], ""),
         ([*range(50), "x" * 50], ""),
         ([None, ""], ""),
