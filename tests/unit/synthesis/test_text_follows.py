@@ -298,9 +298,7 @@ def test_without_class_means_topics_follow_labels_and_columns() -> None:
 
 
 def test_empty_values_of_a_column_that_may_not_be_null_are_said() -> None:
-    rows = [
-        {"text": text, "stars": i % 6} for i, (_, _, text) in enumerate(texts(3_000, 2))
-    ]  # 0 is clipped
+    rows = [{"text": text, "stars": i % 6} for i, (_, _, text) in enumerate(texts(3_000, 2))]  # 0 is clipped
     rows += [{"text": text, "stars": "many"} for _, _, text in texts(1_000, 3)]
     how: dict[str, Any] = {"columns": ["stars: 1..5 by 1"], "encoder": "glove", "about": 4_000, "epsilon": 60.0}
     made = dp.summarize(rows, [text for _, _, text in POOL], text_follows=("none",), randomness=seeded(1), **how)
