@@ -30,7 +30,7 @@ _AGAIN: Final = (408, 409, 429, 502, 503, 504)  # in flight, too much, or a gate
 _LONGEST: Final = 30.0  # seconds between two tries where the gateway names none
 _TIMEOUT: Final = 120.0  # seconds that each part of an answer may take
 _GOOD: Final = (200, 202)
-_LOOK: Final = 1.0  # seconds between two looks at a job
+LOOK: Final = 1.0  # seconds between two looks at a job
 _OVER: Final = ("done", "failed", "cancelled")  # states of a job that has ended
 _FORMATS: Final = {".csv": Format.CSV, ".parquet": Format.PARQUET}
 Found = TypeVar("Found")
@@ -146,9 +146,9 @@ def summarize(
 
     job = _answered(send, _with("id"), name, patience)
     while job.get("state") not in _OVER:
-        if time.monotonic() + _LOOK > end:
+        if time.monotonic() + LOOK > end:
             raise GatewayError(name, None, {"detail": "The job has not ended yet."})
-        time.sleep(_LOOK)
+        time.sleep(LOOK)
         job = _answered(look, _with("id"), name, end - time.monotonic())
     if job["state"] != "done":
         raise GatewayError("", 200, {**job, "detail": job.get("problem") or "The job was cancelled."})

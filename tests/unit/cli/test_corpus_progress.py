@@ -175,7 +175,8 @@ def test_the_next_line_works_as_it_is_printed(folder: Path) -> None:
     (line,) = (line for line in done.stdout.splitlines() if line.startswith("Next: "))
     show, write = line.removeprefix("Next: ").removesuffix(".").split("; ")
     assert shlex.split(show) == ["dptext", "summary", "show", "a b.summary"]
-    assert shlex.split(write)[4:] == ["--text-field", "letter", "--label-field", "topic"]
+    assert shlex.split(write)[:3] == ["dptext", "write", "a b.summary"]
+    assert "--text-field" not in write  # the summary knows the names of the columns
     for command in (show, write):
         ran(*shlex.split(command)[1:])
     (written,) = folder.glob("a b.*.csv")
@@ -223,7 +224,7 @@ def test_the_largest_shares_of_labels_are_said_unless_a_mix_is_given(folder: Pat
     *parts, last = line.split(": ", 1)[1].removesuffix(".").split(", ")
     assert last == "and 2 more"
     order = np.argsort(-shares, kind="stable").tolist()
-    assert parts == [f"{labels[i]} {shares[i]:.0%}" for i in order[:8]]
+    assert parts == [f"{labels[i]}: {shares[i]:.0%}" for i in order[:8]]
     assert said.index("Each text is a public text of the pool, word for word.") < 4  # what is worst comes first
     assert "read" not in "".join(each for each in said if "word for word" in each)  # they were chosen by these numbers
     with_mix = ran("write", "a.summary", "p.csv", "--writer", "pool", "--mix", "travel=.5").stdout
@@ -403,4 +404,4 @@ def test_wrong_shares_and_mixes_are_refused_with_what_is_wrong(folder: Path) -> 
         assert said in str(CliRunner().invoke(app, [*given]).exception)
     ran("write", "b.summary", "o.csv", "--mix", "travel=0")
     with Path("o.csv").open(encoding="utf-8") as file:
-        assert {row["label"] for row in csv.DictReader(file)} == {"money"}
+        assert {row["topic"] for row in csv.DictReader(file)} == {"money"}

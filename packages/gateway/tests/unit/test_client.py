@@ -181,7 +181,7 @@ class Wire:
         self.gateway, self.lost, self.asked = gateway, lost, list[str]()
         patch.setattr(client.httpx, "post", partial(self.request, "POST"))
         patch.setattr(client.httpx, "get", partial(self.request, "GET"))
-        patch.setattr(client, "_LOOK", 0.02)
+        patch.setattr(client, "LOOK", 0.02)
 
     def request(self, method: str, url: str, *, timeout: float, verify: object, **more: Any) -> httpx.Response:
         self.asked.append(url.removeprefix("http://gateway"))
