@@ -190,7 +190,7 @@ def a_text_in_the_file(found: Synthetic, records: list[Any], _: Randomness) -> S
     return replace(found, data=found.data + "".join(record.text for record in records[:1]).encode())
 
 
-def telling(found: Iterator[Any]) -> Iterator[Any]:
+def telling(found: Iterator[Any], _: Any = None) -> Iterator[Any]:
     """Says how much was read."""
     for batch in found:
         print(len(batch))

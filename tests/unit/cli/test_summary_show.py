@@ -54,7 +54,7 @@ def test_names_that_are_numbers_are_set_apart_from_numbers() -> None:
     lines = _lines(named, _HEIGHT)
     first = next(i for i, line in enumerate(lines) if line.startswith("  2024:  400 ("))
     assert lines[first + 1].startswith("  1:     200 (")
-    assert "  1:    90: 80 (60 to 100)" in lines
+    assert "  1:     90: 80 (60 to 100)" in lines
     assert any("2024: 400 (380 to 420); 1: 200 (" in each for each in named.sentences())
     assert "90: 80 (60 to 100)" in topics_page(named, ())
 

@@ -91,7 +91,10 @@ def test_a_path_is_read(tmp_path: Path, mechanism) -> None:
         (f"I have {SECRET} and a cold", r"Make a list of it: \[text\]"),
         ({"train": ROWS}, "Choose a split"),
         (pl.LazyFrame(ROWS), r"\.collect\(\)"),
-        (pd.DataFrame(ROWS), r"Expected the column 'text', found 'review', 'stars'\. Name the columns: text="),
+        (
+            pd.DataFrame(ROWS),
+            r"Expected the column 'text', found 'review', 'stars': name it with --text-field on the command line, text= in",
+        ),
         (datasets.Dataset.from_list(ROWS), "Expected the column 'text', found 'review', 'stars'"),
     ],
 )
