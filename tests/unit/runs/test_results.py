@@ -93,7 +93,7 @@ def test_a_path_is_read(tmp_path: Path, mechanism) -> None:
         (pl.LazyFrame(ROWS), r"\.collect\(\)"),
         (
             pd.DataFrame(ROWS),
-            r"Expected the column 'text', found 'review', 'stars': name it with --text-field on the command line, text= in",
+            r"Expected the column 'text', found 'review', 'stars': name it with --text-field on the",
         ),
         (datasets.Dataset.from_list(ROWS), "Expected the column 'text', found 'review', 'stars'"),
     ],
