@@ -9,6 +9,7 @@ import argparse
 import csv
 import json
 import math
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -49,6 +50,19 @@ def number(value: float, spread: float = 0.0) -> str:
     """Three digits, and the spread if there is any."""
     shown = "" if math.isnan(value) else f"{value:.3f}".lstrip("0")
     return f"{shown}±{spread:.3f}".replace("±0", "±") if shown and spread else shown
+
+
+def with_errors(rows: Sequence[Mapping[str, str]], column: str) -> str:
+    """Return the mean of a column over rows that have a number there, and two standard errors."""
+    values = np.array([float(each[column]) for each in rows if each[column]])
+    error = f" ±{2 * values.std(ddof=1) / np.sqrt(len(values)):.3f}" if len(values) > 1 else ""
+    return f"{values.mean():.3f}{error}" if len(values) else ""
+
+
+def print_tables(path: Path, tables: Callable[[list[dict[str, str]]], str]) -> None:
+    """Print the tables of a CSV file of rows."""
+    with path.open(newline="", encoding="utf-8") as file:
+        print(tables(list(csv.DictReader(file))))
 
 
 def table(columns: str, lines: list[list[str]]) -> str:

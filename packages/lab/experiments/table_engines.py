@@ -28,7 +28,6 @@ of the child processes that measure, train and write.
 from __future__ import annotations
 
 import argparse
-import csv
 import itertools
 import json
 import os
@@ -43,7 +42,7 @@ from typing import Any, Final
 import numpy as np
 from common import append_rows
 from summary import DELTA
-from synthesis_tables import table
+from synthesis_tables import print_tables, table
 from table_texts import LISTED, SEED, Tried, got, named, put
 from tables import COLUMNS, apart, cells_of, tickets
 
@@ -247,8 +246,7 @@ def main() -> None:
     parser.add_argument("--tables", dest="shown", action="store_true")
     given = parser.parse_args()
     if given.shown:
-        with given.out.open(newline="", encoding="utf-8") as file:
-            print(tables(list(csv.DictReader(file))))
+        print_tables(given.out, tables)
         return
     if not given.peer:
         parser.error("--peer is missing: an interpreter whose environment has mostlyai-engine")

@@ -20,7 +20,6 @@ weight, as nearly all are accepted. Rows:
 from __future__ import annotations
 
 import argparse
-import csv
 import itertools
 import json
 import random
@@ -38,7 +37,7 @@ from sklearn.metrics import accuracy_score, balanced_accuracy_score
 from sklearn.svm import LinearSVC
 from summary import DELTA, dptext
 from synthesis_splits import read
-from synthesis_tables import table
+from synthesis_tables import print_tables, table, with_errors
 from tables import NAMES, RENAMED, tickets
 
 from dptext.embeddings.encoders import load_encoder
@@ -199,9 +198,7 @@ def tables(rows: list[dict[str, str]]) -> str:
             cells = []
             for column in scores:
                 same = [each for each in own if (each["row"], each["epsilon"]) == (row, epsilon)]
-                values = np.array([float(each[column]) for each in same if each[column]])
-                error = f" ±{2 * values.std(ddof=1) / np.sqrt(len(values)):.3f}" if len(values) > 1 else ""
-                cells.append(f"{values.mean():.3f}{error}" if len(values) else "")
+                cells.append(with_errors(same, column))
             lines.append([row, epsilon and f"{float(epsilon):g}", *cells])
         found.append(f"{name}:\n\n{table(' | '.join(['rows', 'epsilon', *scores]), lines)}")
     return "\n\n".join(found)
@@ -217,8 +214,7 @@ def main() -> None:
     parser.add_argument("--tables", dest="shown", action="store_true")
     given = parser.parse_args()
     if given.shown:
-        with given.out.open(newline="", encoding="utf-8") as file:
-            print(tables(list(csv.DictReader(file))))
+        print_tables(given.out, tables)
         return
     columns = ("table", "row", "epsilon", "seed", *dict.fromkeys(c for own in LISTED.values() for c in own), "boosted")
 

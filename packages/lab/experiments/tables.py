@@ -21,7 +21,6 @@ the cells of their declarations.
 from __future__ import annotations
 
 import argparse
-import csv
 import datetime as dt
 import itertools
 import json
@@ -35,7 +34,7 @@ import numpy as np
 from common import append_rows
 from summary import DELTA, dptext
 from synthesis_splits import read
-from synthesis_tables import table
+from synthesis_tables import print_tables, table, with_errors
 
 from dptext.text.declarations import schema_of
 from dptext.text.formats import cell_text
@@ -156,10 +155,7 @@ def tables(rows: list[dict[str, str]]) -> str:
             each for each in rows
             if (each["table"], each["row"], each["epsilon"], each["relation"]) == (name, row, epsilon, relation)
         ]  # fmt: skip
-        cells = []
-        for column in ("one", "two"):
-            values = np.array([float(each[column]) for each in own])
-            cells.append(f"{values.mean():.3f} ±{2 * values.std(ddof=1) / np.sqrt(len(values)):.3f}")
+        cells = [with_errors(own, column) for column in ("one", "two")]
         lines.append([name, row, epsilon and f"{float(epsilon):g}", relation, *cells])
     return table("table | rows | epsilon | relation | one column | two", lines)
 
@@ -176,8 +172,7 @@ def main() -> None:
     parser.add_argument("--tables", dest="shown", action="store_true")
     given = parser.parse_args()
     if given.shown:
-        with given.out.open(newline="", encoding="utf-8") as file:
-            print(tables(list(csv.DictReader(file))))
+        print_tables(given.out, tables)
         return
 
     def every() -> Iterator[Row]:

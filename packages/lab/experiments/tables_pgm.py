@@ -16,7 +16,6 @@ Tables, settings and distances are those of `tables.py`, add or remove one. Rows
 from __future__ import annotations
 
 import argparse
-import csv
 import itertools
 import json
 import time
@@ -28,7 +27,7 @@ from typing import Any
 import numpy as np
 from common import append_rows
 from summary import DELTA, dptext
-from synthesis_tables import table
+from synthesis_tables import print_tables, table, with_errors
 from tables import COLUMNS, SIZE, apart, cells_of, rows_of
 
 from dptext.runs.summarizing import read_summary
@@ -94,11 +93,7 @@ def tables(rows: list[dict[str, str]]) -> str:
     lines = []
     for key in dict.fromkeys((each["table"], each["epsilon"], each["row"]) for each in rows):
         own = [each for each in rows if (each["table"], each["epsilon"], each["row"]) == key]
-        cells = []
-        for column in ("one", "two"):
-            values = np.array([float(each[column]) for each in own])
-            cells.append(f"{values.mean():.3f} ±{2 * values.std(ddof=1) / np.sqrt(len(values)):.3f}")
-        lines.append([key[0], f"{float(key[1]):g}", key[2], *cells])
+        lines.append([key[0], f"{float(key[1]):g}", key[2], *(with_errors(own, column) for column in ("one", "two"))])
     return table("table | epsilon | rows | one column | two", lines)
 
 
@@ -112,8 +107,7 @@ def main() -> None:
     parser.add_argument("--tables", dest="shown", action="store_true")
     given = parser.parse_args()
     if given.shown:
-        with given.out.open(newline="", encoding="utf-8") as file:
-            print(tables(list(csv.DictReader(file))))
+        print_tables(given.out, tables)
         return
 
     def every() -> Iterator[Row]:
