@@ -60,6 +60,7 @@ _WORDS: Final = (
         "Columns of a table stand in the settings of the model.",
     ),
     (re.compile(", --author-field, --subject-field or --keep"), " or --author-field"),
+    (re.compile(" Named were [^:;()]* in Python[.]"), ""),
     (re.compile(" on the command line, [^:;()]*? in Python"), ""),
 )
 
