@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from os import PathLike
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import numpy as np
 
@@ -20,7 +20,8 @@ from dptext.runs.certificate import Certificate, certificate_path
 from dptext.runs.results import IN_MEMORY
 from dptext.runs.summarizing import ReadSummary, read_summary
 from dptext.runs.synthesized import Synthesized
-from dptext.sampling.randomness import Randomness, secure, seeded
+from dptext.runs.written_columns import WrittenColumns
+from dptext.sampling.randomness import secure, seeded
 from dptext.synthesis.blocks import POINTS, TOPICS, WORDS
 from dptext.synthesis.from_drafts import FromDrafts
 from dptext.synthesis.from_model import FromLanguage
@@ -29,10 +30,8 @@ from dptext.synthesis.kept_writing import KeptWriting
 from dptext.synthesis.pool import pool_texts
 from dptext.synthesis.spec import Progress, Synthetic
 from dptext.synthesis.summary import Summary
-from dptext.text.formats import Scalar
 from dptext.text.reading import as_records, of_public_files
 from dptext.text.records import ID_FIELD, LABEL_FIELD, TEXT_FIELD, Fields, Release
-from dptext.text.schema import IdColumn
 from dptext.text.tables import Texts
 from dptext.types import Json
 from dptext.version import __version__
@@ -316,56 +315,6 @@ def write(
         replace(made, sentences=said), table, by.certificate, by.sha256, {**by.said, **model}, by.inputs,
         replace(named, id=table.id, keep=tuple(table.columns)), by.carried,
     )  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class WrittenColumns:
-    """The columns of a table beside its texts.
-
-    Attributes:
-        columns: the values of each column by name, but for the ids of rows.
-        ids: the ids of the rows: fresh ones, or running numbers.
-        id: the name of the column of fresh ids of rows; None without one.
-    """
-
-    columns: Mapping[str, Sequence[Scalar]]
-    ids: Sequence[str]
-    id: str | None
-
-    @classmethod
-    def of(cls, summary: Summary, made: Synthetic, source: Randomness) -> Self:
-        """Return the columns of rows of texts, drawn from the noisy numbers of a summary unless texts follow them."""
-        schema, n = summary.spec.schema, len(made.labels)
-        cells = None if made.cells is None else np.array(made.cells, np.int64)
-        if schema and cells is None:
-            number = {label: i for i, label in enumerate(summary.spec.labels)}
-            cells = summary.rows.rows(np.array([number.get(each or "", 0) for each in made.labels], np.int64), source)
-        measured = iter(() if cells is None else cells.T)
-        values = {
-            each.name: each.values(np.zeros(n, np.int64) if isinstance(each, IdColumn) else next(measured), source)
-            for each in schema
-        }
-        name = next((each.name for each in schema if isinstance(each, IdColumn) and each.rows == 1), None)
-        ids = [str(i) for i in range(n)] if name is None else [str(value) for value in values.pop(name)]
-        return cls(values, ids, name)
-
-    @property
-    def kept(self) -> Iterator[dict[str, Scalar]]:
-        """The values of each row by the names of their columns."""
-        if not self.columns:
-            return iter([{}] * len(self.ids))
-        return (dict(zip(self.columns, row, strict=True)) for row in zip(*self.columns.values(), strict=True))
-
-    def empty(self, summary: Summary) -> Iterator[str]:
-        """Yield a sentence if columns that may not be null have empty values, for units of no declared value."""
-        empty = {
-            each.name: sum(value is None for value in self.columns[each.name])
-            for each in summary.spec.axes.columns
-            if not each.null and each.name in self.columns
-        }
-        if any(empty.values()):
-            said = ", ".join(f"{n:,} of {name}" for name, n in empty.items() if n)
-            yield f"Empty values: {said}, for noisy numbers of other values. --drop-other writes none."
 
 
 def _too_large(of: Summary, how: FromPool | FromLanguage) -> Iterator[str]:

@@ -1,0 +1,65 @@
+"""The columns of a table that is written from a summary, beside its texts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+
+from dptext.sampling.randomness import Randomness
+from dptext.synthesis.spec import Synthetic
+from dptext.synthesis.summary import Summary
+from dptext.text.formats import Scalar
+from dptext.text.schema import IdColumn
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class WrittenColumns:
+    """The columns of a table beside its texts.
+
+    Attributes:
+        columns: the values of each column by name, but for the ids of rows.
+        ids: the ids of the rows: fresh ones, or running numbers.
+        id: the name of the column of fresh ids of rows; None without one.
+    """
+
+    columns: Mapping[str, Sequence[Scalar]]
+    ids: Sequence[str]
+    id: str | None
+
+    @classmethod
+    def of(cls, summary: Summary, made: Synthetic, source: Randomness) -> Self:
+        """Return the columns of rows of texts, drawn from the noisy numbers of a summary unless texts follow them."""
+        schema, n = summary.spec.schema, len(made.labels)
+        cells = None if made.cells is None else np.array(made.cells, np.int64)
+        if schema and cells is None:
+            number = {label: i for i, label in enumerate(summary.spec.labels)}
+            cells = summary.rows.rows(np.array([number.get(each or "", 0) for each in made.labels], np.int64), source)
+        measured = iter(() if cells is None else cells.T)
+        values = {
+            each.name: each.values(np.zeros(n, np.int64) if isinstance(each, IdColumn) else next(measured), source)
+            for each in schema
+        }
+        name = next((each.name for each in schema if isinstance(each, IdColumn) and each.rows == 1), None)
+        ids = [str(i) for i in range(n)] if name is None else [str(value) for value in values.pop(name)]
+        return cls(values, ids, name)
+
+    @property
+    def kept(self) -> Iterator[dict[str, Scalar]]:
+        """The values of each row by the names of their columns."""
+        if not self.columns:
+            return iter([{}] * len(self.ids))
+        return (dict(zip(self.columns, row, strict=True)) for row in zip(*self.columns.values(), strict=True))
+
+    def empty(self, summary: Summary) -> Iterator[str]:
+        """Yield a sentence if columns that may not be null have empty values, for units of no declared value."""
+        empty = {
+            each.name: sum(value is None for value in self.columns[each.name])
+            for each in summary.spec.axes.columns
+            if not each.null and each.name in self.columns
+        }
+        if any(empty.values()):
+            said = ", ".join(f"{n:,} of {name}" for name, n in empty.items() if n)
+            yield f"Empty values: {said}, for noisy numbers of other values. --drop-other writes none."
