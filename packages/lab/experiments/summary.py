@@ -7,7 +7,8 @@ learns from the labelled part of the pool, where there is one, and what was writ
 nobody else saw. Replace one document, delta 1e-5, 2,000 private texts. Splits are those of `language.py`. The writer's
 rules were fixed on the split "public", which no private text enters. Rows:
 
-- *original*: the private texts. *random*: random labels on the pool.
+- *original*: the private texts. *original, as many*: as many of them as are written. *random*: random labels on the
+  pool.
 - *public-only*: the same model writes as many texts from the same examples, and nothing steers it. They are read by a
   summary of its own drafts, which are public, in the place of private texts. Rows: *as written*; *relabelled* by that
   summary's class means and words; those that *agree* with it; the *half* of each label that fits best. *public-only,
@@ -24,7 +25,7 @@ import random
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -33,7 +34,7 @@ import numpy as np
 from common import append_rows
 from language import KNOWN, SEED, SPLITS, Split, taught
 from sklearn.metrics import f1_score
-from synthesis_splits import SNIPS, cut, read
+from synthesis_splits import SNIPS, TASTE, cut, read
 
 from dptext.runs.summarizing import read_summary
 from dptext.synthesis.judging import judged
@@ -41,6 +42,8 @@ from dptext.synthesis.judging import judged
 Row = dict[str, Any]
 Made = tuple[list[str], list[str]]
 DELTA = 1e-5
+#: From how many tokens of a text on its length is measured.
+LONG = 100
 
 
 def known(rng: random.Random) -> Any:
@@ -49,7 +52,22 @@ def known(rng: random.Random) -> Any:
     return [row for row in pool if row["label"] in KNOWN[::2]], private, test
 
 
-ALL = {**SPLITS, "public": Split({name: SNIPS[name] for name in KNOWN}, known, KNOWN[::2])}
+def films(rng: random.Random) -> Any:
+    """Reviews, written as paragraphs: the pool has no labels, and no film of the pool is in the private texts."""
+    train = read("imdb", lambda row: row["split"] == "train")
+    names = sorted({row["movie"] for row in train})
+    public = set(rng.sample(names, len(names) * 2 // 5))
+    (pool,) = cut([row for row in train if row["movie"] in public], rng, 3_000)
+    (private,) = cut([row for row in train if row["movie"] not in public], rng, 5_000)
+    (test,) = cut(read("imdb", lambda row: row["split"] == "test"), rng, 2_000)
+    return [{"text": row["text"]} for row in pool], private, test
+
+
+ALL = {
+    **SPLITS,
+    "public": Split({name: SNIPS[name] for name in KNOWN}, known, KNOWN[::2]),
+    "IMDB": Split(TASTE, films, tokens=300),
+}
 
 
 def dptext(*arguments: object) -> str:
@@ -64,7 +82,8 @@ def dptext(*arguments: object) -> str:
 
 def put(path: Path, rows: list[Row]) -> Path:
     """Write rows as JSON Lines."""
-    path.write_text("".join(json.dumps({"text": row["text"], "label": row["label"]}) + "\n" for row in rows))
+    kept = [{name: row[name] for name in ("text", "label") if name in row} for row in rows]
+    path.write_text("".join(json.dumps(row) + "\n" for row in kept))
     return path
 
 
@@ -77,25 +96,25 @@ def got(path: Path) -> tuple[list[str], list[str]]:
 class Case:
     """A split, with its files in a folder."""
 
-    def __init__(self, name: str, folder: Path, size: int, more: list[str]) -> None:
-        self.name, self.folder, self.size, self.more = name, folder, size, more
+    def __init__(self, name: str, folder: Path, size: int, more: Sequence[str], written: Sequence[str] = ()) -> None:
+        self.name, self.folder, self.size, self.more, self.written = name, folder, size, more, written
         self.split = ALL[name]
         pool, self.private, self.test = self.split.rows(random.Random(SEED))  # noqa: S311
-        self.base = [row for row in pool if row["label"] in self.split.known]
-        shown = [
-            {**row, "label": self.split.names.get(row["label"], row["label"].removeprefix("atis_"))} for row in pool
-        ]
+        self.base = [row for row in pool if row.get("label") in self.split.known]
+        names = {**{name: name.removeprefix("atis_") for row in pool if (name := row.get("label"))}, **self.split.names}
+        shown = [{**row, "label": names[row["label"]]} if "label" in row else row for row in pool]
         self.pool = put(folder / "pool.jsonl", shown)
         self.given = put(folder / "private.jsonl", self.private)
         labels = folder / "labels.txt", folder / "names.txt"
         for path, lines in zip(labels, (self.split.names, self.split.names.values()), strict=True):
             path.write_text("\n".join(lines) + "\n")
+        self.measured = "words,lengths" if self.split.tokens > LONG else "words"
         self.labels = ["--labels", f"@{labels[0]}", "--names", f"@{labels[1]}"]
 
     def summarized(self, epsilon: float, out: Path, seed: int, like: Path | None) -> str:
         """Summarize the private texts, with the public parts of the summary `like`, if any; return what is said."""
         promised = ["--epsilon", epsilon, "--delta", DELTA, "--about", len(self.private), "--label-field", "label"]
-        made = ["--public", self.pool, *self.labels, "--relation", "replace_one", "--with", "words", *self.more]
+        made = ["--public", self.pool, *self.labels, "--relation", "replace_one", "--with", self.measured, *self.more]
         made += ["--set", f"tokens={self.split.tokens}"]
         public = made if like is None else ["--like", like]
         return dptext("summarize", self.given, out, *public, *promised, "--seed", seed, "--force")
@@ -118,7 +137,7 @@ class Case:
     def wrote(self, summary: Path, writer: str, seed: int, *more: str) -> tuple[list[str], list[str], str]:
         """Write from a summary; return texts, labels and what is said."""
         out = self.folder / f"written by {writer}.jsonl"
-        size = ["--size", self.size] if writer == "builtin" else []
+        size = ["--size", self.size, *self.written] if writer == "builtin" else []
         said = dptext("write", summary, out, "--writer", writer, *size, *more, "--seed", seed, "--force")
         return (*got(out), said)
 
@@ -184,6 +203,11 @@ class Case:
         texts = [json.loads(line)["text"] for line in self.pool.read_text().splitlines()]
         real = [row["text"] for row in self.private], [row["label"] for row in self.private]
         yield self.line("original", "", 0, real, now)
+        if self.size < len(self.private):
+            fewer = rng.sample(self.private, self.size)
+            yield self.line(
+                "original, as many", "", 0, ([row["text"] for row in fewer], [row["label"] for row in fewer]), now
+            )
         yield self.line("random", "", 0, (texts, [rng.choice(list(self.split.names)) for _ in texts]), now)
         for seed in seeds:
             for epsilon in epsilons:
@@ -216,13 +240,14 @@ def main() -> None:
     parser.add_argument("--writers", nargs="+", default=["builtin", "pool"])
     parser.add_argument("--public-only", action="store_true", help="Measure the rows that read nothing private alone.")
     parser.add_argument("--set", dest="more", nargs="*", default=[], help="More settings of the summary, KEY=VALUE.")
+    parser.add_argument("--write-set", nargs="*", default=[], help="More settings of the model's writer, KEY=VALUE.")
     given = parser.parse_args()
-    more = [part for each in given.more for part in ("--set", each)]
+    more, written = ([part for each in own for part in ("--set", each)] for own in (given.more, given.write_set))
 
     def every() -> Iterator[Row]:
         for name in given.splits or SPLITS:
             with TemporaryDirectory() as folder:
-                case = Case(name, Path(folder), given.size, more)
+                case = Case(name, Path(folder), given.size, more, written)
                 yield from case.rows(given.epsilons, given.seeds, given.writers, alone=given.public_only)
 
     append_rows(given.out, every())
