@@ -11,6 +11,7 @@ The tree::
       DataError(ValueError)         record N of FILE cannot be read
         BrokenFileError             no later record can be read either: a truncated gzip, an open quote
           HeaderError               the file's header lacks a named column, or repeats one
+            OtherFormError          the file is in another format than its name says
       PrivacyError                  going on would break or misstate a guarantee
         BudgetExceededError         the release costs more privacy budget than is left
         IncomparableError           guarantees of different meaning were mixed
@@ -76,6 +77,23 @@ class BrokenFileError(DataError):
 
 class HeaderError(BrokenFileError):
     """The header of a file lacks a named column, or has it several times."""
+
+
+class OtherFormError(HeaderError):
+    """A file is in another format than its name, or the format that was named, says.
+
+    Args:
+        said: which format was expected, and what was found; names of formats alone.
+        path: the file; empty if it is not told which of several.
+    """
+
+    def __init__(self, said: str, path: str = "") -> None:
+        super().__init__(said, path)
+        self.said = said
+        self.path = path
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.said}" if self.path else self.said
 
 
 class PrivacyError(DPTextError):

@@ -30,6 +30,7 @@ from dptext.runs.synthesizing import run
 from dptext.runs.verification import read_certificate
 from dptext.text.files import held
 from dptext.text.formats import Format
+from dptext.text.forms import other_form
 from dptext.text.reading import read_batches
 from dptext_gateway.answers import StoredAnswers
 from dptext_gateway.copies import Copies, copies_of
@@ -308,6 +309,8 @@ class Worker:
             raise EndedError(f"The file is packed with {found}: send it unpacked.")
         if wish.format is Format.JSONL and not is_json_lines(source):
             raise EndedError(_NOT_JSON)
+        if (said := other_form(source, wish.format, None)) is not None:
+            raise EndedError(said.replace("its name or --format says", "format says"))
         if not row.not_before:  # it begins
             self._room(row)
         if wish.format is Format.PARQUET:  # a few bytes can hold any number of rows

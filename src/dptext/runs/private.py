@@ -9,7 +9,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from dptext.errors import BrokenFileError, DataError, HeaderError
+from dptext.errors import BrokenFileError, DataError, HeaderError, OtherFormError
 from dptext.privacy.names import seen_form
 from dptext.runs.streaming import BATCH_SIZE, split
 from dptext.synthesis.readings import Corpus
@@ -22,6 +22,10 @@ Item = TypeVar("Item")
 _UNREADABLE: Final = (
     "The private corpus cannot be read to its end, so nothing is released. What is at fault is private here: "
     "`dptext check` shows it."
+)
+_OTHER_FORM: Final = (
+    "A file of the private corpus is in another format than its name says, so nothing is released: `dptext check` "
+    "shows which."
 )
 _NO_COLUMN: Final = (
     "The header of the private corpus lacks a column that was named, or has it several times, or its first record "
@@ -109,12 +113,16 @@ def _nothing() -> Generator[Batch, None, None]:
 def untold(found: Iterable[Item], fields: Fields | None = None) -> Generator[Item, None, None]:
     """Yield the items; replace a DataError by an error that tells neither the place nor the number of records.
 
+    An error about the format of a file names formats alone, not the file.
+
     An error of a header names all of the `fields`, which the caller named, and not the one that is lacking: which keys
     the first record has is private.
     """
     fault: DataError | None = None
     try:
         yield from found
+    except OtherFormError as error:
+        fault = OtherFormError(f"{_OTHER_FORM} {error.said}")
     except HeaderError:
         fault = HeaderError(_NO_COLUMN if fields is None else f"{_NO_COLUMN} {_named_by(fields)}")
     except DataError:

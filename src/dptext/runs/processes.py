@@ -17,7 +17,7 @@ from multiprocessing.connection import Connection
 from multiprocessing.reduction import ForkingPickler
 from typing import Any, Final
 
-from dptext.errors import ConfigError, DataError, DPTextError, HeaderError, PrivacyError
+from dptext.errors import ConfigError, DataError, DPTextError, HeaderError, OtherFormError, PrivacyError
 
 _THREADS: Final = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
 SEND_SECONDS: Final = 60  # after so many seconds without a byte taken, during its start too, a worker is killed
@@ -43,6 +43,8 @@ def answered(job: object, task: Task) -> Any:
     name, given = task
     try:
         return getattr(job, name)(*given)
+    except OtherFormError as error:
+        return OtherFormError(error.said, error.path)
     except DPTextError as error:
         kinds = (ConfigError, HeaderError, DataError, PrivacyError, DPTextError)
         kind = next(each for each in kinds if isinstance(error, each))

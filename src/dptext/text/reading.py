@@ -19,10 +19,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from dptext._validate import count, one_of
-from dptext.errors import BrokenFileError, ConfigError, DataError, HeaderError
+from dptext.errors import BrokenFileError, ConfigError, DataError, OtherFormError
 from dptext.text.batches import Batch
 from dptext.text.formats import DELIMITED, PACKED, Format, detect_format, file_format
-from dptext.text.inputs import Opener, beginning, file_error, is_utf8, open_input
+from dptext.text.forms import other_form
+from dptext.text.inputs import Opener, file_error, is_utf8, open_input
 from dptext.text.lines import BadHeader, Broken, Chunk
 from dptext.text.markup import without_tags
 from dptext.text.packed_rows import load_pyarrow
@@ -36,7 +37,6 @@ from dptext.text.tables import EXPECTED, Texts, table_rows
 
 MAX_CHARACTERS: Final = 5_000_000
 _LONGEST: Final = 4096  # characters of a path
-_FIRST_LINES: Final = 1 << 16  # bytes that tell JSON Lines from another format
 
 
 class OnError(StrEnum):
@@ -223,8 +223,10 @@ def read_batches(
     reading = RecordReader(str(path), checks, stops, on_skip, advice, first_fields=first_fields)
     if encoding is None and kind not in PACKED and opener is None and path.is_file():  # a pipe can be read only once
         reading.unnamed = path
-    if first_fields and kind is Format.JSONL and opener is None and path.is_file():
-        _require_objects(path, encoding)
+    # Where records are skipped, nothing else would say it.
+    readable = not stops and (opener is not None or path.is_file())
+    if readable and (said := other_form(path, kind, encoding, opener or open_input)) is not None:
+        raise OtherFormError(said, str(path))
     how: dict[str, Any] = {"delimiter": delimiter, "encoding": encoding, "record": record, "sheet": sheet}
     how |= {"max_line": reading.check.max_line, "opener": opener or open_input}
     chunks = file_chunks(path, kind, needed(fields), **how)
@@ -264,17 +266,6 @@ def require_layout(
         raise ConfigError(f"Expected no --sheet for {str(path)!r}: it is read as {kind}, which has no sheets.")
     if not is_utf8(encoding) and kind in PACKED:
         raise ConfigError(f"Expected no --encoding for {str(path)!r}: {kind} has its own encoding.")
-
-
-def _require_objects(path: Path, encoding: str | None) -> None:
-    """Raise HeaderError if none of the first lines begins an object of JSON, as in a CSV file: no row would be read.
-
-    One record decides only where all others of the first lines are no objects, too.
-    """
-    first = beginning(path, encoding, _FIRST_LINES)
-    lines = [line for line in (each.strip("\ufeff \t\r") for each in first.split("\n")) if line]
-    if lines and "\0" not in first and not any(line.startswith("{") for line in lines):
-        raise HeaderError(f"{path}: Expected JSON Lines, as its name or --format says, found another format.")
 
 
 def _without_tags(batches: Generator[Batch, None, None]) -> Generator[Batch, None, None]:

@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from dptext.errors import BrokenFileError, DataError, HeaderError
+from dptext.errors import BrokenFileError, DataError, HeaderError, OtherFormError
 from dptext.text.batches import Batch
 from dptext.text.inputs import advice_on_encoding
 from dptext.text.lines import LONE_RETURNS, Bad, BadFile, BadHeader, Broken, Chunk, OtherFile, missing_field, rows_of
@@ -19,6 +19,7 @@ from dptext.text.packed_rows import kinds
 from dptext.text.records import Record
 from dptext.text.row_checks import Checks, Ids, batch_of, key_of, needed
 
+_NO_MORE: Final = "Nothing from here on can be read."
 REPEATED: Final = Bad("its id was used before")
 #: The place in a batch before which something is refused, the number of records to take out there (1 for a repeated id,
 #: else 0), and the reason.
@@ -122,15 +123,17 @@ class RecordReader:
 
     def _refuse(self, fault: Bad | Broken) -> None:
         place = self.name if isinstance(fault, BadFile) else f"{self.name}, record {self.read}"
+        if isinstance(fault, OtherFile):
+            raise OtherFormError(f"{fault.reason}. {_NO_MORE}", place)
         where = f"{place}: {fault.reason}."
         # UTF-16 that is read as UTF-8 has NULs, and quotes that are not closed.
         odd = isinstance(fault, Broken) or "UTF-8" in fault.reason or "NUL" in fault.reason
-        odd = odd and not isinstance(fault, OtherFile) and LONE_RETURNS not in fault.reason
+        odd = odd and LONE_RETURNS not in fault.reason
         if self.unnamed is not None and odd and (isinstance(fault, Broken) or self.stops):
             where += advice_on_encoding(self.unnamed)
         if isinstance(fault, Broken):
             kind = HeaderError if isinstance(fault, BadHeader) else BrokenFileError
-            raise kind(f"{where} Nothing from here on can be read.")
+            raise kind(f"{where} {_NO_MORE}")
         if self.stops:
             raise DataError(f"{where} {self.advice}")
         if self.on_skip is not None:

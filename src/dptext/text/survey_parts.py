@@ -11,8 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from dptext.errors import OtherFormError
 from dptext.text.csv_rows import DELIMITERS
 from dptext.text.formats import DELIMITED, PACKED, Format, file_format
+from dptext.text.forms import other_form
 from dptext.text.inputs import Opener, beginning, detected, open_input
 from dptext.text.lines import BadHeader, Chunk
 from dptext.text.reading import MAX_CHARACTERS, require_layout
@@ -45,10 +47,15 @@ def part_of(
     sheet: str | None = None,
     opener: Opener = open_input,
 ) -> SurveyPart:
-    """Return a file for a survey, with its delimiter and encoding guessed where they are None."""
+    """Return a file for a survey, with its delimiter and encoding guessed where they are None.
+
+    OtherFormError: the file is in another format than its name or `format` says.
+    """
     kind = file_format(path, format)
     require_layout(path, kind, delimiter, encoding, record, sheet)
     encoding = encoding if kind in PACKED else encoding or detected(path, opener)
+    if (said := other_form(path, kind, encoding, opener)) is not None:
+        raise OtherFormError(said, str(path))
     delimiter = delimiter or ("\t" if kind is Format.TSV else None)
     if kind is Format.CSV and delimiter is None:
         first = beginning(path, encoding, _BEGINNING, opener)

@@ -11,19 +11,23 @@ import pytest
 
 import dptext as dp
 from dptext.batch import corpora
+from dptext.batch.contents import survey_dataset
 from dptext.batch.corpora import synthesize_dataset
 from dptext.errors import (
+    BrokenFileError,
     BudgetExceededError,
     ConfigError,
     DPTextError,
     HeaderError,
     IncomparableError,
+    OtherFormError,
     PrivacyError,
 )
 from dptext.privacy.guarantee import Trust
 from dptext.runs.private import Private
 from dptext.runs.specs import synthesis_from_settings
 from dptext.runs.synthesizing import run
+from dptext.sampling.randomness import seeded
 from dptext.synthesis.spec import Fitted
 from dptext.synthesis.summary import FittedSummary
 from dptext.synthesis.votes import FittedTopics
@@ -124,6 +128,67 @@ def test_a_misspelled_field_costs_nothing(
         {**DOORS, **MANY}[door](tmp_path, fields, fitted, dp.Payment(books, "all"))
     assert not any(row["text"] in str(caught.value) for row in ROWS)
     require_unpaid(books)
+
+
+LINES = "".join(json.dumps(row) + "\n" for row in ROWS)
+PRETTY = "".join(json.dumps(row, indent=1) + "\n" for row in ROWS)
+OTHERS = {
+    "1.jsonl": [
+        ("text,label,who\nsecret,health,x\n", "JSON Lines", "no objects of JSON"),
+        (json.dumps(ROWS), "JSON Lines", "a JSON array"),
+        (json.dumps(ROWS, indent=1), "JSON Lines", "a JSON array"),
+        ("[\n" + ",\n".join(map(json.dumps, ROWS)) + "\n]\n", "JSON Lines", "a JSON array"),
+        (PRETTY, "JSON Lines", "JSON over several lines"),
+        ("PAR1\0\0", "Parquet", "let its name end in .parquet"),
+    ],
+    "1.csv": [(LINES, "CSV", "JSON Lines"), (json.dumps(ROWS[0]), "CSV", "JSON Lines")],
+    "1.tsv": [(LINES, "TSV", "JSON Lines"), (json.dumps(ROWS, indent=1), "TSV", "a JSON array")],
+    "1.json": [
+        (LINES, "a JSON array", "JSON Lines"),
+        ("text,label\nsecret,health\n", "a JSON array", "another format"),
+    ],
+}
+
+
+@pytest.mark.parametrize("many", ["folder", "glob", "remote", pytest.param("workers", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("name", "data", "wanted", "there"),
+    [(name, *each) for name, found in OTHERS.items() for each in found],
+    ids=lambda each: each if isinstance(each, str) and len(each) < 24 and each.isprintable() else "data",
+)
+def test_a_file_in_another_format_than_its_name_says_costs_nothing(
+    name: str, data: str, wanted: str, there: str, many: str, fitted: Fitted, books: dp.Ledger, tmp_path: Path
+) -> None:
+    """Its records would be skipped without a word. Formats are named, and neither the file nor a record."""
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "0.jsonl").write_text(LINES)
+    (folder / name).write_text(data)
+    source = {"glob": f"{folder}/*", "remote": f"memory:/{folder}"}.get(many, str(folder))
+    if many == "remote":
+        files = pytest.importorskip("fsspec").filesystem("memory")
+        files.put(str(folder), str(folder), recursive=True)
+    workers = dp.Workers(n=2 if many == "workers" else 1)
+    plan, payment = dp.Plan(Fields(label="label")), dp.Payment(books, "all")
+    with pytest.raises(OtherFormError) as caught:
+        synthesize_dataset(source, fitted, plan=plan, workers=workers, payment=payment)
+    said = str(caught.value)
+    assert wanted in said
+    assert there in said
+    assert not any(word in said for word in (name, "secret", ROWS[0]["text"]))
+    require_unpaid(books)
+    with pytest.raises(BrokenFileError, match=name):  # the owner is told which
+        survey_dataset(source)
+
+
+@pytest.mark.parametrize("odd", ["", "\n\n", "{secret\n", '{"text": "a"\n{"text": "b", "label": "x"}\n', "{\n" + LINES])
+def test_records_that_cannot_be_read_do_not_make_a_file_one_of_another_format(
+    odd: str, fitted: Fitted, tmp_path: Path
+) -> None:
+    (tmp_path / "0.jsonl").write_text(LINES)
+    (tmp_path / "1.jsonl").write_text(odd)
+    plan = dp.Plan(Fields(label="label"))
+    synthesize_dataset(tmp_path, fitted, plan=plan, workers=dp.Workers(n=1), randomness=seeded(1))
 
 
 @pytest.mark.parametrize("door", DOORS)

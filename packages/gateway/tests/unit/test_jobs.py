@@ -231,6 +231,15 @@ def test_a_file_in_another_format_than_json_lines_is_not_charged(fresh: Served) 
             failed = fresh.ended(fresh.job(data, f"in-another-format-{i}-{len(more)}", **more).json()["id"])
             assert failed["problem"] == f"{worker._NOT_JSON} Nothing was charged."
     given = {"path": "/v1/synthesize", "model": "topics", "label_field": "label"}
+    line = b'{"text": "secret", "label": "travel"}'
+    for i, (data, kind, said) in enumerate(
+        (
+            (line + b"\n", "csv", "Expected CSV, as format says, found JSON Lines."),
+            (b"{\n" + line[1:-1] + b"\n}\n", "jsonl", "found JSON over several lines."),
+        )
+    ):
+        failed = fresh.ended(fresh.job(data, f"in-json-{i}", format=kind, **given).json()["id"])
+        assert failed["problem"].endswith(f"{said} Nothing was charged.")
     for i, data in enumerate((b"", b'\xef\xbb\xbf\n\n{"text": "a", "label": "travel"}\n')):
         assert fresh.ended(fresh.job(data, f"in-json-lines-{i}", **given).json()["id"])["state"] == "done"
 
