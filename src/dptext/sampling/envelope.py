@@ -33,6 +33,7 @@ _ROUNDS, _FEWER = 300, 100  # steps of the ascent, for the final choice and in c
 MIXTURES = (0.0, 0.25, 0.5, 0.75, 1.0)  # candidate shares of the envelope of equal weights in the mixture
 _PRUNE_EVERY, _LEAST = 20, 0.01
 _HALVINGS = 40
+_FIRST = 64  # options of an input that are looked at first
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -136,11 +137,13 @@ def tuned_response(scores: Int16s, own: Booleans, *, epsilon: float, seed: int) 
     gains = scores.astype(np.float64)
     gains[own] = np.nan
     gains = np.where(own, np.nanmean(gains, axis=1, keepdims=True), gains)
-    order = np.random.default_rng(seed).permutation(len(gains))
+    rows = np.random.default_rng(seed).permutation(len(gains))
     found = np.zeros(len(MIXTURES))
-    for made, tried in ((order[::2], order[1::2]), (order[1::2], order[::2])) if len(gains) > 1 else ():
+    for made, tried in ((rows[::2], rows[1::2]), (rows[1::2], rows[::2])) if len(gains) > 1 else ():
         mixed = _mixtures(gains[made], own[made], scores[made], epsilon, _FEWER)
-        found += [expected_utility(a, gains[tried], gains[tried], epsilon=epsilon).sum() for a in mixed]
+        given = gains[tried]
+        order = _descending(given, given.shape[1])
+        found += [_expected(a, order, given, epsilon).sum() for a in mixed]
     return EnvelopeResponse.of(_mixtures(gains, own, scores, epsilon, _ROUNDS)[int(np.argmax(found))], epsilon=epsilon)
 
 
@@ -198,11 +201,27 @@ def expected_utility(envelope: Floats, scores: Rankable, gains: Floats, *, epsil
 
     `scores` and `gains` (utilities) are `(n, m)`.
     """
-    order = _descending(scores, len(envelope))
-    room = (_ratio(epsilon) - 1) * envelope[order]
-    before = np.cumsum(room, axis=1) - room
-    raised = np.clip(1 - envelope.sum() - before, 0.0, room)
-    return np.asarray((raised * np.take_along_axis(gains, order, axis=1)).sum(axis=1) + gains @ envelope)
+    return _expected(envelope, _descending(scores, len(envelope)), gains, epsilon)
+
+
+def _expected(envelope: Floats, order: NDArray[Any], gains: Floats, epsilon: float) -> Floats:
+    room, rest = (_ratio(epsilon) - 1) * envelope, 1 - envelope.sum()
+    best, sums = _up_to(order, room, rest, _FIRST)
+    raised = np.clip(rest - (sums - room[best]), 0.0, room[best])
+    return np.asarray((raised * np.take_along_axis(gains, best, axis=1)).sum(axis=1) + gains @ envelope)
+
+
+def _up_to(order: NDArray[Any], room: Floats, rest: float, width: int) -> tuple[NDArray[Any], Floats]:
+    """The first options of each row `(rows, w)`, until their room is at least `rest` in each row, and its sums.
+
+    An input raises few of its options, so that `width` of them are looked at first, then twice as many.
+    """
+    while True:
+        best = order[:, :width]
+        sums = np.cumsum(room[best], axis=1)
+        if width >= len(room) or (sums[:, -1] >= rest).all():
+            return best, sums
+        width *= 2
 
 
 def _solved(utilities: NDArray[np.floating[Any]], epsilon: float, rounds: int) -> tuple[Floats, Floats]:
@@ -217,15 +236,16 @@ def _solved(utilities: NDArray[np.floating[Any]], epsilon: float, rounds: int) -
     ranked, mean = np.take_along_axis(u, order, axis=1), u.mean(axis=0, dtype=np.float64)
     kept = np.arange(m)
     a, first = np.full(m, min(1.0, 20 / ratio + 0.02) / m), min(max(2.0, 0.4 * epsilon), 10.0)
-    thresholds, sums = np.zeros(n), 0.0
+    thresholds, sums, width = np.zeros(n), 0.0, _FIRST
     best, found = float(mean.max()), (mean == mean.max()) / (mean == mean.max()).sum()  # one option for all inputs
     for i in range(rounds):
         if i and i % _PRUNE_EVERY == 0:
             stays = a > _LEAST * a.mean()
-            order, ranked = (part[stays[order]].reshape(n, -1) for part in (order, ranked))
-            order = (np.cumsum(stays) - 1).astype(np.int32)[order]
-            kept, a, u, mean = kept[stays], a[stays], u[:, stays], mean[stays]
-        level, gain = _levels(order, ranked, u, a, ratio)
+            if not stays.all():
+                order, ranked = (part[stays[order]].reshape(n, -1) for part in (order, ranked))
+                order = (np.cumsum(stays) - 1).astype(np.int32)[order]
+                kept, a, mean = kept[stays], a[stays], mean[stays]
+        level, gain, width = _levels(order, ranked, a, ratio, width)
         slope = ratio * gain - (gain - mean + level.mean())
         step = first / (1 + i) ** 0.7 / max(np.abs(slope).max(), 1e-12)
         if i >= rounds // 10:
@@ -239,16 +259,24 @@ def _solved(utilities: NDArray[np.floating[Any]], epsilon: float, rounds: int) -
     return found, thresholds / sums
 
 
-def _levels(order: NDArray[np.int32], ranked: Singles, u: Singles, a: Floats, ratio: float) -> tuple[Floats, Floats]:
-    """The utility l `(n,)` of the last option that each input raises, and E[max(0, u - l)] of each option `(m,)`."""
+def _levels(
+    order: NDArray[np.int32], ranked: Singles, a: Floats, ratio: float, width: int
+) -> tuple[Floats, Floats, int]:
+    """The utility l `(n,)` of the last option that each input raises, and E[max(0, u - l)] of each option `(m,)`.
+
+    Then how many options the next step should look at first, as `width` is for this one.
+    """
     room, rest = (ratio - 1) * a, 1 - a.sum()
-    level, gain = np.empty(len(u)), np.zeros(len(a))
-    for block in blocks_of(*u.shape):
-        last = (np.cumsum(room[order[block]], axis=1) < rest).sum(axis=1)
-        rows = ranked[block]
-        level[block] = rows[np.arange(len(rows)), np.minimum(last, len(a) - 1)]
-        gain += np.maximum(u[block] - level[block, None].astype(np.float32), 0).sum(axis=0)
-    return level, gain / len(u)
+    level, gain, most = np.empty(len(order)), np.zeros(len(a)), 0
+    for block in blocks_of(len(order), width):
+        best, sums = _up_to(order[block], room, rest, width)
+        last = np.minimum((sums < rest).sum(axis=1), len(a) - 1)
+        rows = ranked[block, : best.shape[1]]
+        level[block] = rows[np.arange(len(rows)), last]
+        above = np.maximum(rows - level[block, None], 0)
+        gain += np.bincount(best.ravel(), weights=above.ravel(), minlength=len(a))
+        most = max(most, int(last.max()))
+    return level, gain / len(order), most + most // 8 + 8
 
 
 def _ratio(epsilon: float) -> float:
