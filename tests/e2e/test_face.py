@@ -216,7 +216,7 @@ def test_a_recommendation_fits_ten_lines_and_begins_with_its_answer(options: tup
     assert asked == "Do readers need each text, or a corpus that says what all of them say?"
     assert both.startswith("--of corpus: one epsilon for all of them")
     assert dptext("recommend", *options, "--of", "texts").stdout.splitlines() == lines
-    assert len(lines) <= 12
+    assert len(lines) <= 14  # with the splits of corpora on which single texts were measured, too
     assert lines[0].startswith(("Take ", "None: "))
     found = json.loads(dptext("recommend", *options, "--json").stdout)["corpora"]
     best = [each["qualified"][0] for each in found.values() if each["qualified"]]
@@ -248,6 +248,7 @@ def test_public_text_is_recommended_where_it_is_no_worse_and_an_epsilon_comes_wi
     """Numbers worse than those of public text stood below "measured best", and an epsilon that the page condemns."""
     none = dptext("recommend", "--of", "texts").stdout
     assert none.startswith("Take none: use the public texts. Up to epsilon 10 per document ")
+    assert "  ATIS: label_only epsilon=10: accuracy 0.647 (public text 0.259, " in none
     assert "dptext fit" not in none
     for given, said in (
         (("--of", "texts", "--task", "meaning"), "protects nobody from somebody who knows what to look for"),

@@ -132,7 +132,7 @@ def figure(rows: Rows, path: Path) -> None:
 
 
 def reduced(rows: Rows) -> str:
-    """What `dptext recommend --of corpus` rests on, as JSON."""
+    """What `dptext recommend` rests on, as JSON: corpora under one epsilon, and texts of which each has its own."""
     found = [
         {
             "split": split,
@@ -148,7 +148,20 @@ def reduced(rows: Rows) -> str:
         for epsilon in EPSILONS[:-1]
     ]
     about = {"command": "python packages/lab/experiments/synthesis.py OUT.csv", "seeds": 3}
-    return json.dumps({"about": about, "rows": found}, indent=1) + "\n"
+    return json.dumps({"about": about, "rows": found, "texts": texts_alone(rows)}, indent=1) + "\n"
+
+
+def texts_alone(rows: Rows) -> list[dict[str, str | float]]:
+    """Each split and way with an epsilon for each text: accuracies, with half of their 95% intervals."""
+    found: list[dict[str, str | float]] = []
+    for split in dict.fromkeys(row["split"] for row in rows if not row["split"].endswith(" author")):
+        for way in BESIDE[3:]:
+            told: dict[str, str | float] = {"split": split, "way": way, "epsilon": 10.0}
+            for name, row in (("accuracy", way), ("public_only", "public-only"), ("original", "original")):
+                value, half = mean(rows, split, row, "accuracy")
+                told |= {name: round(value, 4), f"{name}_half": round(half, 4)}
+            found.append(told)
+    return found
 
 
 def main() -> None:

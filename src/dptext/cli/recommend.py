@@ -19,7 +19,7 @@ from dptext.doors import absent
 from dptext.errors import ConfigError
 from dptext.mechanism import setting_fields
 from dptext.privacy.guarantee import Guarantee, Relation, Unit
-from dptext.recommend.corpora import BETTER, DELTA, LEAST, measured_at
+from dptext.recommend.corpora import BETTER, DELTA, LEAST, Row, measured_at, texts_at
 from dptext.recommend.measured import MeasuredTable
 from dptext.recommend.pooled import MeasuredRow
 from dptext.recommend.recommendation import (
@@ -58,6 +58,8 @@ _BEATS: Final = {
     "meaning": "keeps more meaning than they do",
     "authorship": "hides authors better than they do",
 }
+
+_FURTHER: Final = "On the splits of --of corpus, at an epsilon for each text:"
 
 #: Measured syntheses that a summary and a writer do, too, with the same numbers and texts.
 _WAYS: Final = {"prototypes": " (a summary, and its writer pool)"}
@@ -112,10 +114,11 @@ def recommend(
         say(f"Written: {reduce}")
     asked = Asked(member(Unit, "--unit", unit), epsilon, delta, task)
     answers = recommendations(measured.rows, asked)
+    more = texts_at(asked.unit, epsilon) if table is None and task == "classification" else ()
     if as_json:
-        print(json.dumps(_data(measured, asked, answers), indent=2))
+        print(json.dumps(_data(measured, asked, answers, more), indent=2))
         return
-    print("\n".join([*([_BOTH] if asks and of is None else []), *_answer(answers, asked)]))
+    print("\n".join([*([_BOTH] if asks and of is None else []), *_answer(answers, asked, more)]))
     if left := measured.about.cells.left:
         print(f"Warning: {left} cells of the table are not done yet; run `dptext compare` again to go on.")
     if not details:
@@ -126,6 +129,8 @@ def recommend(
     print(f"To measure it anew: {MADE_BY}")
     for answer in answers:
         print("", *_lines(answer), sep="\n")
+    if more:
+        print(f"\n{_FURTHER}", *map(_further, more), sep="\n")
     print(f"\n{_SCOPE}")
 
 
@@ -178,7 +183,23 @@ def _beside_public(row: Mapping[str, Json]) -> str:
     return "below" if float(str(row["accuracy"])) < float(str(row["public_only"])) else f"no more than {BETTER:g} above"
 
 
-def _answer(answers: Sequence[Recommendation], asked: Asked) -> list[str]:
+def _more(found: Sequence[Row]) -> list[str]:
+    """Return lines about the splits of corpora, of which single texts were measured, too."""
+    gained, others = [row for row in found if row["gains"]], [row for row in found if not row["gains"]]
+    if not found:
+        return []
+    none = f"  no more than public text: {'; '.join(row['split'] for row in others)}"
+    return [_FURTHER, *map(_further, gained), *([none] if others else [])]
+
+
+def _further(row: Row) -> str:
+    return (
+        f"  {row['split']}: {row['way']} epsilon={row['epsilon']:g}: accuracy {row['accuracy']:.3f} "
+        f"(public text {row['public_only']:.3f}, originals {row['original']:.3f})"
+    )
+
+
+def _answer(answers: Sequence[Recommendation], asked: Asked, more: Sequence[Row]) -> list[str]:
     price = f"epsilon {asked.epsilon:g} per {asked.unit}"
     chosen = [answer.qualified[0].row for answer in answers if answer.qualified]
     if not chosen:
@@ -188,10 +209,12 @@ def _answer(answers: Sequence[Recommendation], asked: Asked) -> list[str]:
         ]
     free = [answer.corpus for answer in answers if answer.is_free]
     if len(free) == len(chosen):
+        said = f"{TAKE_NONE} Up to {price} nothing that was measured {_BEATS[asked.task]}, beyond the intervals (95%)"
         return [
-            f"{TAKE_NONE} Up to {price} nothing that was measured {_BEATS[asked.task]}, beyond the intervals (95%).",
+            f"{said}{_but(more)}.",
             "",
             *map(_line, answers),
+            *_more(more),
             "",
             "What each text means is another question: dptext recommend --task meaning.",
             "Measured on these corpora and no others: dptext compare measures yours.",
@@ -201,7 +224,7 @@ def _answer(answers: Sequence[Recommendation], asked: Asked) -> list[str]:
     if free:
         lines.append(f"For {asked.task} alone, public text does no worse on {', '.join(free)}, and costs nothing.")
     lines.append("")
-    lines += [_line(answer) for answer in answers]
+    lines += [*map(_line, answers), *_more(more)]
     best = next(row for row in chosen if row.kind == kind)
     return [
         *lines,
@@ -210,6 +233,11 @@ def _answer(answers: Sequence[Recommendation], asked: Asked) -> list[str]:
         _next(best),
         "Measured on these corpora and no others: dptext compare measures yours.",
     ]
+
+
+def _but(more: Sequence[Row]) -> str:
+    named = [row["split"] for row in more if row["gains"]]
+    return f", but where they lack labels that private texts have ({'; '.join(named)})" if named else ""
 
 
 def _next(best: MeasuredRow) -> str:
@@ -277,7 +305,9 @@ def _behind(best: Verdict, metric: str) -> list[str]:
     return lines
 
 
-def _data(measured: MeasuredTable, asked: Asked, answers: Sequence[Recommendation]) -> dict[str, Json]:
+def _data(
+    measured: MeasuredTable, asked: Asked, answers: Sequence[Recommendation], more: Sequence[Row]
+) -> dict[str, Json]:
     found: dict[str, Json] = {}
     for answer in answers:
         best, public = answer.qualified[:1], answer.public
@@ -291,9 +321,10 @@ def _data(measured: MeasuredTable, asked: Asked, answers: Sequence[Recommendatio
             "rejected": [{**verdict.row.to_dict(), "reasons": list(verdict.reasons)} for verdict in answer.rejected],
         }
     return {
-        "answer": _answer(answers, asked),
+        "answer": _answer(answers, asked, more),
         "asked": {"unit": str(asked.unit), "epsilon": asked.epsilon, "delta": asked.largest_delta, "task": asked.task},
         "table": measured.model_dump(include={"about"})["about"],
         "unfinished_cells": measured.about.cells.left,
         "corpora": found,
+        "further_splits": list(more),
     }

@@ -1,4 +1,7 @@
-"""What was measured of corpora under one epsilon, on the splits of packages/lab/experiments/synthesis.py."""
+"""What was measured on the splits of packages/lab/experiments/synthesis.py.
+
+Of corpora under one epsilon, and beside them of texts of which each has an epsilon of its own.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from dptext.errors import ConfigError
 from dptext.privacy.guarantee import Unit
 from dptext.text.inputs import parse_json
 
-#: One row for each split, way and epsilon.
+#: One row for each split, way and epsilon: `rows` of corpora, `texts` of single texts.
 _FILE: Final = "measured_synthesis.json"
 DELTA: Final = 1e-5  #: Delta of the measured splits.
 LEAST: Final = 0.5  #: Smallest epsilon of the measured splits.
@@ -34,11 +37,38 @@ class MeasuredCorpora:
     worth: tuple[Row, ...]
 
 
+def _measured(name: str) -> list[Row]:
+    data = parse_json(importlib.resources.files("dptext.recommend").joinpath(_FILE).read_bytes())
+    found: list[Row] = data[name]
+    return found
+
+
+def texts_at(unit: Unit, epsilon: float) -> tuple[Row, ...]:
+    """Return the best row of each split with an epsilon for each text; none where it is above `epsilon`, or by author.
+
+    `gains` of a row says whether its interval (95%) lies above that of public text.
+    """
+    rows = [row for row in _measured("texts") if unit is Unit.DOCUMENT and row["epsilon"] <= epsilon]
+    best = (
+        max((row for row in rows if row["split"] == name), key=lambda row: float(row["accuracy"]))
+        for name in dict.fromkeys(row["split"] for row in rows)
+    )
+    return tuple({**row, "gains": _low(row, "accuracy") > _high(row, "public_only")} for row in best)
+
+
+def _low(row: Row, name: str) -> float:
+    return float(row[name]) - float(row[f"{name}_half"])
+
+
+def _high(row: Row, name: str) -> float:
+    return float(row[name]) + float(row[f"{name}_half"])
+
+
 def measured_at(unit: Unit, epsilon: float, delta: float = DELTA) -> MeasuredCorpora:
     """Return what was measured for a unit within these limits. ConfigError: no corpus is measured for this unit."""
     if unit not in (Unit.DOCUMENT, Unit.AUTHOR):
         raise ConfigError(f"Expected --unit document or author with --of corpus, found {unit.value}.")
-    every = parse_json(importlib.resources.files("dptext.recommend").joinpath(_FILE).read_bytes())["rows"]
+    every = _measured("rows")
     by_author = unit is Unit.AUTHOR
     rows = [row for row in every if row["split"].endswith(" author") == by_author and delta >= DELTA]
     at = max((row["epsilon"] for row in rows if row["epsilon"] <= epsilon), default=0.0)

@@ -1,5 +1,6 @@
 """Recommendations read off made-up tables: every number here is invented to try the rules, and measured nowhere."""
 
+import csv
 import json
 from pathlib import Path
 from typing import Any
@@ -8,9 +9,11 @@ import pytest
 
 from dptext.errors import ConfigError
 from dptext.privacy.guarantee import Unit
+from dptext.recommend.corpora import texts_at
 from dptext.recommend.measured import MeasuredTable
 from dptext.recommend.recommendation import TASKS, Asked, Recommendation, recommendations, reduced
 from dptext.recommend.tables import read_measured
+from trees import ROOT
 
 ASKED = Asked(Unit.DOCUMENT, 10.0, 1e-3, "classification")
 ABOUT: dict[str, Any] = {
@@ -287,3 +290,13 @@ def test_the_table_of_the_package_is_measured_and_answers() -> None:
                 own = row.numbers["fidelity.cosine"].low
                 assert verdict.beaten
                 assert all(own > other.numbers["fidelity.cosine"].high for other in verdict.beaten)
+
+
+def test_every_split_is_quoted_on_which_single_texts_were_measured() -> None:
+    """Of the table of docs/results/synthesis.md: where the pool lacks labels, an epsilon for each text gains."""
+    with (ROOT / "docs" / "results" / "tables" / "synthesis.csv").open(encoding="utf-8") as file:
+        splits = {row["split"] for row in csv.DictReader(file) if row["row"] == "candidates"}
+    found = texts_at(Unit.DOCUMENT, 10.0)
+    assert {row["split"] for row in found} == {name for name in splits if not name.endswith(" author")}
+    assert {row["split"] for row in found if row["gains"]} == {"ATIS", "SNIPS, intents missing in public"}
+    assert texts_at(Unit.DOCUMENT, 9.9) == texts_at(Unit.AUTHOR, 10.0) == ()
