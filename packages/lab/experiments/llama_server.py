@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -18,6 +19,8 @@ def main() -> None:
     given = xllamacpp.CommonParams()
     given.model.path = str(packaged())
     given.n_ctx, given.n_parallel, given.hostnames, given.port = 16_384, 8, ["127.0.0.1"], 0
+    # Threads of llama.cpp wait for each other in busy loops: on cores that are shared, two take many times as long.
+    given.cpuparams.n_threads = given.cpuparams_batch.n_threads = int(os.environ.get("OMP_NUM_THREADS", "-1"))
     server = xllamacpp.Server(given)
     print("listening", server.listening_address, flush=True)
     while True:
