@@ -172,6 +172,11 @@ def test_a_dry_run_says_what_it_would_cost_and_reads_nothing(folder: Path) -> No
     few = ran(folder, "summarize", "private.jsonl", "dry.summary", *POOL, *LABELLED, "--epsilon", 0.5, "--dry-run")
     assert "\nWarning: about 75 documents for each of 4 labels are few: the number of each has noise of ±" in few
     assert "Warning" not in said
+    many = ran(folder, "summarize", "private.jsonl", "dry.summary", *POOL, "--with", "topics", "--dry-run")
+    assert (
+        "\nWarning: 64 topics of about 500 documents: a topic has about 8 documents, and its number has noise of"
+        in many
+    )
     assert sorted(folder.iterdir()) == before
 
 

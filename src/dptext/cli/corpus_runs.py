@@ -95,8 +95,7 @@ def release(
     if digest is None:
         begun = place.goes_on(paying.charge_key, resume=ending.resume)
         _check_first(None if dataset else private, None if begun or fields.subject is not None else due)
-        if fitted is None:
-            pool = _read_pool(wanted, layout, public, reading.label_field, carry)
+        pool = _read_pool(wanted, layout, public, reading.label_field, carry, fitted)
         own = {"public": records_digest(pool)} if fitted is None else dict(fitted.digests)
         leaving: dict[str, Json] = {"carry": list(carry)} if carry else {}
         digest = settings_digest(wanted, own, plan, randomness, payment, source=source, **leaving)
@@ -238,7 +237,11 @@ def _say_what_would_be(
         record, forms = as_read(source, shards, plan).record, forms_of(shards, plan)
     what = "one corpus" if wanted.writes else "one report" if wanted.command == "synthesize" else f"one {wanted.kind}"
     said = [f"A run would release {what}. Nothing was read, drawn, charged or written.", promised[-1].sentence()]
-    said += [is_a_record(record, forms), *reads_english(wanted), *filter(None, (wanted.plan, wanted.advice))]
+    said += [
+        is_a_record(record, forms),
+        *reads_english(wanted),
+        *filter(None, (wanted.plan, *wanted.advice.splitlines())),
+    ]
     if payment is not None:
         said.append(PAID if due is None else f"{cost(due)} {due.payment.left()}")
     if not ending.as_json:
@@ -348,12 +351,22 @@ def next_of_summary(path: Path, summary: Summary, *, show: bool = True) -> str:
 
 
 def _read_pool(
-    wanted: CorpusSpec, layout: options.Layout, public: Path | None, label_field: str | None, carry: tuple[str, ...]
+    wanted: CorpusSpec,
+    layout: options.Layout,
+    public: Path | None,
+    label_field: str | None,
+    carry: tuple[str, ...],
+    fitted: Fitted | None,
 ) -> list[Record]:
-    """Read the pool, and say what is known of it. The language of the private corpus is judged by `check` alone."""
+    """Read the pool unless a synthesis is `fitted`, and say what is known of both before the private corpus is read.
+
+    The language of the private corpus is judged by `check` alone.
+    """
+    for line in wanted.advice.splitlines():
+        say(line)
+    if fitted is not None:
+        return []
     pool = layout.read_public(public, label=_public_label(layout, public, label_field), keep=carry)
-    if wanted.advice:
-        say(wanted.advice)
     n_texts = len(pool)
     say(f"Reading the pool of {n_texts:,} public texts.")
     say_if_in_other_language(wanted, pool)

@@ -10,7 +10,6 @@ from functools import lru_cache
 from typing import Final
 
 from dptext import _validate
-from dptext._wording import plural
 from dptext.errors import ConfigError
 from dptext.language.reading import MODEL_IS_PUBLIC, SMOLLM2
 from dptext.privacy.events import Event, ZcdpEvent
@@ -27,6 +26,7 @@ from dptext.synthesis.blocks import (
     block_of,
     kind_of,
 )
+from dptext.synthesis.few import Foreseen
 from dptext.synthesis.lengths import LengthBins
 from dptext.synthesis.lexicon import MOST_READ
 from dptext.synthesis.marginals import AUTO, NONE, Axes, Marginal, marginal_shares
@@ -53,11 +53,6 @@ _DIMS: Final = (64, 128, 256)
 _NOISY: Final = 6.5e-4
 _TOPIC_DIMS: Final = 64
 _ROUNDING: Final = 1e-9  # of sums of shares
-
-
-#: Least number of units of a label, in standard deviations of its noise. With 104 texts of a label at epsilon 1, 11 of
-#: them, OHSUMED keeps half of what it keeps without noise (docs/results/synthesis.md).
-_ENOUGH: Final = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,15 +220,11 @@ class MeasuredSpec(CorpusSpec, ABC):
 
     @property
     def advice(self) -> str:
-        """A warning of few units for each label, by the public statement `about`, beside the noise of their number."""
-        each, noise = self.about // max(1, len(self.labels)), self.deviations().get(COUNTS, 0.0)
-        if not self.labels or each >= _ENOUGH * noise:
-            return ""
-        return (
-            f"Warning: about {each:,} {self.unit}s for each of {plural(len(self.labels), 'label')} are few: the number "
-            f"of each has noise of ±{1.96 * noise:,.0f} (95%), and little else of a label will be seen. Measure fewer "
-            "labels or more texts, or take a larger epsilon."
-        )
+        """Warnings of few units for what is measured, by the public statement `about`, beside the noise of numbers."""
+        alone = {each.name: each.size for each in self.marginals if len(each.axes) == 1}
+        noise = self.deviations()
+        found = Foreseen(self.about, self.unit, len(self.labels), self.topics, noise, alone)
+        return "\n".join(found.warnings())
 
     @property
     def plan(self) -> str:

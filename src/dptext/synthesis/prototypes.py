@@ -69,6 +69,11 @@ class Prototypes(SynthesisSpec):
             dim=self.dim, topic_share=self.topic_share if self.topics else 0.0,
         )  # fmt: skip
 
+    @property
+    def advice(self) -> str:
+        """The warnings of the summary that is measured."""
+        return self.summary.advice
+
     def fit(
         self, *, public: Iterable[Record], seed: int | None = None, on_progress: OnProgress | None = None
     ) -> FittedPrototypes:

@@ -71,6 +71,11 @@ class Steering(WritingSpec):
         )  # fmt: skip
 
     @property
+    def advice(self) -> str:
+        """The warnings of the summary that is measured."""
+        return self.summary.advice
+
+    @property
     def writer(self) -> FromModel:
         """The settings of the writer."""
         return FromModel(

@@ -193,6 +193,11 @@ class TopicReport(CorpusSpec):
         if self.topics < 2:
             raise ConfigError(f"Expected topics={self.topics} to be at least 2.")
 
+    @property
+    def advice(self) -> str:
+        """The warnings of the summary that is measured."""
+        return topics_alone(self, self.dim).advice
+
     def fit(
         self, *, public: Iterable[Record], seed: int | None = None, on_progress: OnProgress | None = None
     ) -> FittedTopics:

@@ -1,0 +1,87 @@
+"""Warnings of too few units for what is measured, by public numbers alone: `about`, numbers of cells, and noise."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from dptext._wording import plural
+from dptext.synthesis.blocks import COLUMNS, COUNTS, TOPICS, WORDS
+
+#: Least number of units of a label, in standard deviations of its noise. With 104 texts of a label at epsilon 1, 11 of
+#: them, OHSUMED keeps half of what it keeps without noise (docs/results/synthesis.md).
+_ENOUGH: Final = 8
+#: Largest share of texts that hold a word whose number is worth its noise: hardly a word is in a fifth of texts.
+_FREQUENT: Final = 0.2
+_INTERVAL: Final = 1.96  # half of one of 95%, in standard deviations
+
+
+@dataclass(frozen=True, slots=True)
+class Foreseen:
+    """What a summary is about: about so many units, labels, and topics, beside the noise of its numbers.
+
+    Attributes:
+        about, unit: the public statement, such as about 5,000 documents.
+        labels, topics: their numbers; 0 without any.
+        noise: the standard deviation of the noise of a number of each block, in units.
+        columns: the number of cells of each column that is a block.
+    """
+
+    about: int
+    unit: str
+    labels: int
+    topics: int
+    noise: Mapping[str, float]
+    columns: Mapping[str, int]
+
+    def warnings(self) -> list[str]:
+        """Return a sentence for each kind of number that noise will hide."""
+        found = [self._of_labels(), self._of_topics(), self._of_words()]
+        return [said for said in (*found, *map(self._of_column, self.columns)) if said]
+
+    def _half(self, block: str, sums: int = 1) -> float:
+        """Half of the interval of a number, or of the sum of some."""
+        return _INTERVAL * self.noise.get(block, 0.0) * math.sqrt(sums)
+
+    def _of_labels(self) -> str:
+        each = self.about // max(1, self.labels)
+        if not self.labels or each >= _ENOUGH * self.noise.get(COUNTS, 0.0):
+            return ""
+        return (
+            f"Warning: about {each:,} {self.unit}s for each of {plural(self.labels, 'label')} are few: the number of "
+            f"each has noise of ±{self._half(COUNTS):,.0f} (95%), and little else of a label will be seen. Measure "
+            "fewer labels or more texts, or take a larger epsilon."
+        )
+
+    def _of_topics(self) -> str:
+        half = self._half(TOPICS, max(1, self.labels))
+        if not self.topics or self.about >= self.topics * half:
+            return ""
+        most = int(self.about / (2 * half))
+        fewer = f"Take fewer: --set topics={most}." if most > 1 else "Leave topics out, or take a larger epsilon."
+        return (
+            f"Warning: {self.topics} topics of about {self.about:,} {self.unit}s: a topic has about "
+            f"{round(self.about / self.topics):,} {self.unit}s, and its number has noise of ±{half:,.0f} (95%). {fewer}"
+        )
+
+    def _of_words(self) -> str:
+        each, half = self.about // max(1, self.labels), self._half(WORDS)
+        if half <= _FREQUENT * each:
+            return ""
+        of = " of a label" if self.labels else ""
+        return (
+            f"Warning: words of about {each:,} {self.unit}s{of}: the number of a word has noise of ±{half:,.0f} (95%), "
+            "and hardly a word is in so many. Measure more texts, or take a larger epsilon, or no words."
+        )
+
+    def _of_column(self, name: str) -> str:
+        cells, half = self.columns[name], self._half(name)
+        if self.about >= cells * half:
+            return ""
+        said = f"Warning: {name.removeprefix(f'{COLUMNS} ')} has {cells:,} values of about {self.about:,} {self.unit}s"
+        return (
+            f"{said}: a value has about {round(self.about / cells):,}, and its number has noise of ±{half:,.0f} (95%). "
+            "Declare fewer or wider ones."
+        )

@@ -1,0 +1,49 @@
+"""What noise will hide is said before anything is charged, by public numbers alone."""
+
+from typing import Any
+
+import pytest
+
+from dptext.runs.specs import synthesis_from_settings
+
+FOUR = ["health", "travel", "money", "leisure"]
+SAID = [
+    ({"about": 60, "marks": 5}, "Warning: words of about 60 documents: the number of a word has noise of ±20 (95%)"),
+    (
+        {"about": 300, "marks": 5, "labels": FOUR, "count_share": 0.4},
+        "Warning: words of about 75 documents of a label: the number of a word has noise of ±",
+    ),
+    (
+        {"about": 500, "topics": 64},
+        "a topic has about 8 documents, and its number has noise of ±9 (95%). Take fewer: --set topics=28.",
+    ),
+    ({"about": 10, "topics": 64, "epsilon": 0.5}, "Leave topics out, or take a larger epsilon."),
+    (
+        {"about": 300, "columns": ["n: 0..100 by 1", "p: x|y"]},
+        "Warning: n has 102 values of about 300 documents: a value has about 3, and its number has noise of ±",
+    ),
+]
+
+
+@pytest.mark.parametrize(("given", "said"), SAID)
+def test_what_noise_will_hide_is_said_by_public_numbers(given: dict[str, Any], said: str) -> None:
+    found = synthesis_from_settings({"kind": "summary", **given}).advice  # no corpus is there
+    assert sum(said in line for line in found.splitlines()) == 1
+    more = synthesis_from_settings({"kind": "summary", **given, "about": 100_000})
+    assert more.advice == ""
+
+
+def test_the_number_of_topics_that_is_named_is_worth_its_noise() -> None:
+    for labels in ([], FOUR):
+        given = {"kind": "summary", "about": 500, "labels": labels}
+        said = synthesis_from_settings({**given, "topics": 200}).advice
+        fewer = int(said.rpartition("topics=")[2].rstrip("."))
+        assert "topics" not in synthesis_from_settings({**given, "topics": fewer}).advice
+
+
+def test_ways_that_measure_a_summary_say_the_same() -> None:
+    topics = synthesis_from_settings({"kind": "topics", "about": 500})
+    assert topics.advice.startswith("Warning: 64 topics of about 500 documents: ")
+    for kind in ("prototypes", "steering"):
+        assert synthesis_from_settings({"kind": kind, "labels": FOUR}).advice == ""
+        assert "4 labels are few" in synthesis_from_settings({"kind": kind, "labels": FOUR, "about": 40}).advice
