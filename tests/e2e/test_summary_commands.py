@@ -174,7 +174,7 @@ def test_a_dry_run_says_what_it_would_cost_and_reads_nothing(folder: Path) -> No
     assert "Warning" not in said
     many = ran(folder, "summarize", "private.jsonl", "dry.summary", *POOL, "--with", "topics", "--dry-run")
     assert (
-        "\nWarning: 64 topics of about 500 documents: a topic has about 8 documents, and its number has noise of"
+        "\nWarning: 64 topics of about 300 documents: a topic has about 5 documents, and its number has noise of"
         in many
     )
     assert sorted(folder.iterdir()) == before
