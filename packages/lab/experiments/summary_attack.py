@@ -1,10 +1,12 @@
 """Is a canary in the corpus of a summary? Thousands of noisy sums with it and without it: a CSV, a row an attack.
 
-    python packages/lab/experiments/summary_attack.py OUT.csv
+    python packages/lab/experiments/summary_attack.py OUT.csv [plain] [table]
 
 The corpus and the canaries are those of `synthesis_attack.py`: 40 texts of SNIPS by 8 authors, a pool of 500, GloVe,
 and 240 texts under two labels each, with their points and the opposite ones. An author who is a canary has 50 copies of
 one text. The summary has 7 labels, 32 directions, 16 topics, 5 marks, and a list of words without drafts; delta 1e-5.
+Rows *table: ...* are of a summary that measures also three bins of lengths, the columns priority and amount, pairs of
+label and priority, priority and amount, amount and topics; and texts follow the priority. A canary has values, too.
 
 The attacker knows everything but whether the canary is there.
 
@@ -12,11 +14,15 @@ The attacker knows everything but whether the canary is there.
   moves these numbers most. The attacker takes the likelihood ratio of all numbers that move, in 20,000 releases with
   the canary and 20,000 without.
 - Rows *sum*: `Summary.plus` of two parties. The second has 4/3 of the epsilon, and half of its rho for words. The
-  canary is in the first corpus or the second, which are stated as disjoint; or in both, which are not.
-- Rows *what leaves*: 1,000 and 1,000 runs of the writer `pool`, judged as in `synthesis_attack.py`.
+  canary is in the first corpus or the second, which are stated as disjoint; or in both, which are not. Of tables both
+  alone.
+- Rows *what leaves*: 1,000 and 1,000 runs of the writer `pool`, judged as in `synthesis_attack.py`; not of tables.
 
-Some rows have a planted *fault*: a tenth of the noise, no noise, or an author whose blocks are clipped each alone. What
-leaves has faults in one case alone.
+Some rows have a planted *fault*: a tenth of the noise (of each block of columns, too), no noise, an author whose blocks
+are clipped each alone, or a record that counts twice in a pair. What leaves has faults in one case alone.
+
+The script ends with 1 if a row refutes what is stated: its mu is above by more than four standard errors, or a lower
+bound on epsilon is that holds for all rows together with 95%. It does, too, if a planted fault is not seen.
 
 Columns: *share* of rho of the block; *moved*, the mu of the best attack as a part of *stated_mu*; the measured *mu*
 with its 95% interval; *epsilon_shown*, a lower bound on epsilon with 95%. The stated mu of a block of a document is the
@@ -30,7 +36,7 @@ import functools
 import itertools
 import math
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -73,8 +79,16 @@ FIELDS = (
     "mu_low", "mu_high", "stated_epsilon", "epsilon_shown",
 )  # fmt: skip
 SETTINGS: dict[str, Any] = SHARED | {"topics": 16, "marks": 5, "drafts": 0}
+TABLE: dict[str, Any] = SETTINGS | {
+    "lengths": (6, 10), "columns": ("priority: low|normal|high", "amount?: 0..100 by 10"),
+    "pairs": ("label+priority", "priority+amount", "amount+topics"), "text_follows": ("priority",),
+    "column_share": 0.25,
+}  # fmt: skip
+WAYS = {"plain": SETTINGS, "table": TABLE}
 TENTH, CLEAN, ALONE = "a tenth of the noise", "clean sums", "an author's blocks clipped each alone"
+TWICE = "a record that counts twice"
 AT_ONCE = 100  # sums whose noise is drawn together
+ROWS = 300  # at most, in which chance must refute nothing
 
 
 class Remembered(Lexicon):
@@ -156,7 +170,14 @@ def attack(
     return {
         "moved": reach / stated, "stated_mu": stated, "runs": RUNS, **told_apart(scores[1], scores[0]),
         "stated_epsilon": epsilon(events, spec.delta),
-        "epsilon_shown": bound(scores[1][:, None], scores[0][:, None], spec.delta),
+        **shown(scores[1][:, None], scores[0][:, None], spec.delta),
+    }  # fmt: skip
+
+
+def shown(inside: Arrays, outside: Arrays, delta: float) -> dict[str, float]:
+    """The lower bound on epsilon of a row, and *surely*, that which holds for all rows together, each with 95%."""
+    return {
+        "epsilon_shown": bound(inside, outside, delta), "surely": bound(inside, outside, delta, tests=ROWS)
     }  # fmt: skip
 
 
@@ -206,29 +227,54 @@ def leaving(
             known = layout.known((total + drawn[number % AT_ONCE]) / STEPS, spec.noise().scale)
             found.append(written(fitted, Summary(spec, fitted.public, known), units, 2 * number + there))
         told.append(np.array(found))
-    return {"runs": LEAVING, "stated_epsilon": spec.epsilon, "epsilon_shown": bound(told[1], told[0], spec.delta)}
+    return {"runs": LEAVING, "stated_epsilon": spec.epsilon, **shown(told[1], told[0], spec.delta)}
+
+
+def values(n: int) -> list[Mapping[str, object]]:
+    """Values of the columns of a table: listed ones and others, numbers and null."""
+    return [
+        {"priority": ("low", "normal", "high", "none")[i % 4], "amount": None if i % 11 == 10 else 10 * (i % 11)}
+        for i in range(n)
+    ]
+
+
+def by_block(
+    fitted: FittedSummary, found: Sequence[Reading], moves: Arrays, number: Iterator[int]
+) -> Iterator[dict[str, Any]]:
+    """The rows of single blocks, and of faults in columns. An author who counts twice is clipped, which is no fault."""
+    spec, noise = fitted.spec, fitted.spec.noise()
+    for block in layout_of(fitted).blocks:
+        own = moves[:, block.start : block.start + block.size]
+        pair = farthest(own.astype(np.float64), spec.relation)
+        party, share = Party(fitted, within(block, apart(moves, pair))), spec.block_shares[block.name]
+        events = (ZcdpEvent(spec.rho * share),) if spec.unit == "document" else ()
+        row = {"row": block.name, "share": share}
+        yield {**row, **attack([party], [True], next(number), events=events)}
+        if block.marginal is None:
+            continue
+        less = replace(noise, rho=100 * noise.rho)
+        yield {**row, "fault": TENTH, **attack([party], [True], next(number), events=events, noise=less)}
+        if spec.unit == "document" and spec.axes.topic in block.marginal.axes:
+            twice = np.array([clean(fitted, *[unit_of(found[i], spec, "canary")] * 2) for i in pair])
+            party = Party(fitted, within(block, apart(twice, range(len(pair)))))
+            yield {**row, "fault": TWICE, **attack([party], [True], next(number), events=events)}
 
 
 def attacks(
     fitted: FittedSummary, private: Sequence[dp.Record], texts: Sequence[str], seed: int
 ) -> Iterator[dict[str, Any]]:
     """The rows of one guarantee."""
-    spec, found, number = fitted.spec, candidates(fitted, texts), itertools.count(100 * seed)
+    spec, found, number = fitted.spec, candidates(fitted, texts, values(len(texts))), itertools.count(100 * seed)
     moves = np.array([clean(fitted, unit_of(each, spec, "canary")) for each in found])
-    shares = spec.block_shares
-    for block in layout_of(fitted).blocks:
-        own = moves[:, block.start : block.start + block.size]
-        party = Party(fitted, within(block, apart(moves, farthest(own.astype(np.float64), spec.relation))))
-        share = shares[block.name]
-        events = (ZcdpEvent(spec.rho * share),) if spec.unit == "document" else ()
-        yield {"row": block.name, "share": share, **attack([party], [True], next(number), events=events)}
+    yield from by_block(fitted, found, moves, number)
     pair = farthest(moves.astype(np.float64), spec.relation)
     units = [unit_of(found[i], spec, name) for i, name in zip(pair, ("canary", "other"), strict=False)]
     party = Party(fitted, apart(moves, pair))
     yield {"row": "all blocks", **attack([party], [True], next(number))}
     second = FittedSummary(replace(spec, epsilon=4 / 3 * spec.epsilon, word_share=0.5), fitted.public)
     other = Party(second, apart(np.array([clean(second, unit) for unit in units]), range(len(units))))
-    for name, there in {"first": (True, False), "second": (False, True), "both": (True, True)}.items():
+    corpora = {} if spec.columns else {"first": (True, False), "second": (False, True)}
+    for name, there in {**corpora, "both": (True, True)}.items():
         yield {"row": f"sum, canary in {name}", **attack([party, other], there, next(number))}
     noise = spec.noise()
     faults = {TENTH: replace(noise, rho=100 * noise.rho), CLEAN: replace(noise, rho=math.inf)}
@@ -236,6 +282,8 @@ def attacks(
     if spec.unit == "author":
         move = apart(np.array([alone(fitted, unit) for unit in units]), range(len(units)))
         yield {"row": "all blocks", "fault": ALONE, **attack([Party(fitted, move)], [True], next(number))}
+    if spec.columns:
+        return
     if (spec.unit, spec.relation, spec.epsilon) != ("document", "add_or_remove_one", 1):
         faults = {}  # thousands of runs take minutes
     for fault, drawn in {"": noise, **faults}.items():
@@ -243,20 +291,51 @@ def attacks(
         yield {"row": "what leaves, pool", "fault": fault, **row}
 
 
-def rows() -> Iterator[dict[str, Any]]:
-    """The rows of all guarantees."""
+def rows(asked: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """The rows of all guarantees of the summaries that are asked for."""
     given, private, texts = corpus()
-    settings = SETTINGS | {"labels": labels_of(given)}
-    public = SummarySpec(**settings).fit(public=given, seed=0).public
-    public = replace(public, lexicon=Remembered(public.lexicon.words, public.lexicon.most))
-    cases = itertools.product((1.0, 4.0), ("document", "author"), ("add_or_remove_one", "replace_one"))
-    for seed, (stated, unit, relation) in enumerate(cases):
-        spec = SummarySpec(epsilon=stated, unit=unit, relation=relation, **settings)
-        about = {"unit": unit, "relation": relation, "epsilon": stated, "delta": spec.delta, "canaries": 4 * len(texts)}
-        for row in attacks(FittedSummary(spec, public), private, texts, seed):
-            whole = dict.fromkeys(FIELDS, "") | about | row
-            yield {key: f"{each:.4g}" if isinstance(each, float) else each for key, each in whole.items()}
+    cases = [*itertools.product((1.0, 4.0), ("document", "author"), ("add_or_remove_one", "replace_one"))]
+    for way, (name, settings) in enumerate(WAYS.items()):
+        if name not in asked:
+            continue
+        measured = settings | {"labels": labels_of(given)}
+        public = SummarySpec(**measured).fit(public=given, seed=0).public
+        public = replace(public, lexicon=Remembered(public.lexicon.words, public.lexicon.most))
+        for seed, (stated, unit, relation) in enumerate(cases, way * len(cases)):
+            spec = SummarySpec(epsilon=stated, unit=unit, relation=relation, **measured)
+            about = {"unit": unit, "relation": relation, "epsilon": stated, "delta": spec.delta}
+            for row in attacks(FittedSummary(spec, public), private, texts, seed):
+                whole = dict.fromkeys(FIELDS, "") | about | {"canaries": 4 * len(texts)} | row
+                whole["row"] = f"table: {row['row']}" if settings is TABLE else row["row"]
+                yield {key: f"{each:.4g}" if isinstance(each, float) else each for key, each in whole.items()}
+
+
+def wrong(row: Mapping[str, Any]) -> str:
+    """What is wrong with a row: it refutes what is stated, or does not see a planted fault. Empty if nothing is."""
+    mu, low, high, stated = (float(row[name] or 0) for name in ("mu", "mu_low", "mu_high", "stated_mu"))
+    epsilons = (float(row[name]) for name in ("epsilon_shown", "surely", "stated_epsilon"))
+    one, surely, epsilon_stated = epsilons
+    if row["fault"]:
+        return "" if low > stated or one > epsilon_stated else "the planted fault is not seen"
+    beyond = mu - 4 * (high - low) / (2 * 1.96) > stated or surely > epsilon_stated
+    return "what is stated is refuted" if beyond else ""
+
+
+def main() -> int:
+    """Write the rows as they are found. Return 1 if something is wrong with one."""
+    faults = list[str]()
+
+    def kept() -> Iterator[dict[str, Any]]:
+        for row in rows(sys.argv[2:] or [*WAYS]):
+            if said := wrong(row):
+                faults.append(": ".join([", ".join(row[name] for name in FIELDS[:5]), said]))
+            yield {name: row[name] for name in FIELDS}
+
+    append_rows(Path(sys.argv[1]), kept())
+    for said in faults:
+        print(said, file=sys.stderr)
+    return int(bool(faults))
 
 
 if __name__ == "__main__":
-    append_rows(Path(sys.argv[1]), rows())
+    sys.exit(main())

@@ -23,7 +23,7 @@ import csv
 import itertools
 import math
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -149,8 +149,8 @@ def run(fitted: Any, corpus: Known, watch: Watch, stock: Stock, seed: int) -> Sy
             return None
 
 
-def bound(inside: Arrays, outside: Arrays, delta: float) -> float:
-    """A lower bound of epsilon with 95% from what was seen `(runs, features)`: judged on one half."""
+def bound(inside: Arrays, outside: Arrays, delta: float, tests: int = 1) -> float:
+    """A lower bound of epsilon from what was seen `(runs, features)`, judged on one half; with 95% for all tests."""
     half = len(inside) // 2
     one, two = inside[:half], outside[:half]
     spread = np.cov(np.concatenate([one - one.mean(axis=0), two - two.mean(axis=0)]).T).reshape(2 * (one.shape[1],))
@@ -165,17 +165,23 @@ def bound(inside: Arrays, outside: Arrays, delta: float) -> float:
                 if score > best:
                     best, (true, wrong) = score, (int(part.sum()) for part in judged)
                     rest = len(inside) - half
-                    found = epsilon_from_rates(true, rest, false_positives=wrong, negatives=rest, delta=delta).epsilon
+                    found = epsilon_from_rates(
+                        true, rest, false_positives=wrong, negatives=rest, delta=delta, tests=tests
+                    ).epsilon
     return found
 
 
-def candidates(fitted: Any, texts: Sequence[str]) -> list[Reading]:
-    """Each text under each of two labels, and the points opposite to theirs."""
-    read = fitted.measures.public.reader.read(np.zeros(len(texts), np.int64), texts, ["canary"] * len(texts))
+def candidates(
+    fitted: Any, texts: Sequence[str], fields: Sequence[Mapping[str, object]] | None = None
+) -> list[Reading]:
+    """Each text, with its values of columns, under each of two labels, and the points opposite to theirs."""
+    zeros, authors = np.zeros(len(texts), np.int64), ["canary"] * len(texts)
+    read = fitted.measures.public.reader.read(zeros, texts, authors, fields)
+    more = read.unlike, read.marks
     return [
-        Reading(np.array([label]), sign * read.points[[i]], read.unlike[[i]], read.marks[[i]], ["canary"])
+        Reading(np.array([label]), sign * read.points[[i]], *(each[[i]] for each in more), ["canary"], *own)
         for label in range(min(2, max(1, len(fitted.spec.labels))))
-        for i in range(len(texts))
+        for i, own in enumerate(zip(read.lengths[:, None], read.columns[:, None], strict=True))
         for sign in (1, -1)
     ]
 
@@ -183,8 +189,9 @@ def candidates(fitted: Any, texts: Sequence[str]) -> list[Reading]:
 def unit_of(one: Reading, spec: Any, name: str) -> Reading:
     """The canary's document, or all documents of an author who repeats it."""
     n = STUFFED if spec.unit == "author" else 1
-    parts = (np.repeat(each, n, axis=0) for each in (one.labels, one.points, one.unlike, one.marks))
-    return Reading(*parts, [name] * n)
+    read, more = (one.labels, one.points, one.unlike, one.marks), (one.lengths, one.columns)
+    parts, others = ([np.repeat(each, n, axis=0) for each in arrays] for arrays in (read, more))
+    return Reading(*parts, [name] * n, *others)
 
 
 def farthest(rows: Arrays, relation: str) -> list[int]:
@@ -323,7 +330,7 @@ def reading(fitted: Any, private: Sequence[dp.Record]) -> Reading:
     places = {label: i for i, label in enumerate(fitted.spec.labels)}
     own = np.array([places[str(record.label)] if places else 0 for record in private])
     texts, authors = [record.text for record in private], [record.author for record in private]
-    return fitted.measures.public.reader.read(own, texts, authors)
+    return fitted.measures.public.reader.read(own, texts, authors, [record.kept for record in private])
 
 
 def rows(asked: Sequence[str]) -> Iterator[dict[str, Any]]:

