@@ -222,7 +222,11 @@ def test_columns_come_from_a_public_table_or_from_the_settings_file(folder: Path
     )
     given = ("summarize", "private.csv", "from.summary", *READ, *LABELLED, "--seed", 1, "--force")
     ran(folder, *given, "--schema-from", "public.jsonl", "--column", "paid: 0..99 by 33", "--text-follows", "none")
-    assert read_summary(folder / "from.summary").summary.spec.columns == ("paid: 0..99 by 33", "size: large|small")
+    found = read_summary(folder / "from.summary").summary.spec.columns  # in the order of the public table
+    assert found == ("size: large|small", "paid: 0..99 by 33")
+    ran(folder, *given, "--schema-from", "public.jsonl", "--column", "country: Chile|Peru", "--text-follows", "none")
+    found = read_summary(folder / "from.summary").summary.spec.columns
+    assert [each.partition(":")[0] for each in found] == ["size", "paid", "country"]
     (tmp_path / "dptext.toml").write_text('[columns]\n"size?" = "small|large"\npaid = "0..99 by 33"\n')
     ran(folder, "--config", tmp_path / "dptext.toml", *given)
     spec = read_summary(folder / "from.summary").summary.spec
@@ -232,6 +236,23 @@ def test_columns_come_from_a_public_table_or_from_the_settings_file(folder: Path
     done = dptext("--config", tmp_path / "dptext.toml", *given, cwd=folder)
     assert done.returncode == 2
     assert "[columns], which is of texts" in done.stderr
+
+
+@pytest.mark.parametrize("named", ["day size paid", "paid day size"])
+def test_written_columns_are_in_the_order_of_their_declarations(named: str, folder: Path) -> None:
+    """After id, text and label, which have no declaration, in each format that is written."""
+    declarations = dict(zip(("size", "paid", "day"), (COLUMNS[1], COLUMNS[3], COLUMNS[7]), strict=True))
+    columns = [part for name in named.split() for part in ("--column", declarations[name])]
+    ran(folder, "summarize", "private.csv", "order.summary", *READ, *LABELLED, *columns, "--seed", 1, "--force")
+    wanted = ["id", "body", "topic", *named.split()]
+    for ending in ("csv", "tsv", "jsonl", "parquet"):
+        ran(folder, "write", "order.summary", f"order.{ending}", "--size", 9, "--force")
+    for ending, sign in (("csv", ","), ("tsv", "\t")):
+        assert (folder / f"order.{ending}").read_text("utf-8").splitlines()[0].split(sign) == wanted
+    assert [*table(folder / "order.jsonl")[0]] == pq.read_schema(folder / "order.parquet").names == wanted
+    refused = dptext("write", "order.summary", "order.xlsx", cwd=folder)
+    assert refused.returncode == 2
+    assert [*dp.write(folder / "order.summary", size=9).to_pandas().columns] == wanted
 
 
 @pytest.mark.slow  # tests/unit/synthesis/test_text_follows.py writes in one process

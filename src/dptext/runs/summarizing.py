@@ -113,11 +113,15 @@ def columns_from(
     """Return declarations of the columns of a public table: those `given`, and for others what their values suggest.
 
     The column `text` and those `without` are left out; `how` says how the file is read, as `survey` takes it. Ends of
-    numbers and dates are rounded outwards. ConfigError: no column is left.
+    numbers and dates are rounded outwards. They are in the order of the table, and given ones that it lacks come last.
+    ConfigError: no column is left.
     """
     own, found = [*given], survey(Path(public), text=text, **how)
-    left_out = {*without, *(each.name for each in schema_of(own))}
-    own += [line for line in found.proposed() if declared(line).name not in left_out]
+    named = dict(zip((each.name for each in schema_of(own)), own, strict=True))
+    proposed = {declared(line).name: line for line in found.proposed()}
+    there = {name: line for name, line in proposed.items() if name not in without} | named
+    own = [there.pop(name) for name in found.columns if name in there]
+    own += there.values()
     if not own:
         raise ConfigError(f"Expected columns beside the texts in {public}, found none that can be declared.")
     return own
