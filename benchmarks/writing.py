@@ -60,7 +60,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=3)
     rounds = parser.parse_args().rounds
     if not is_there("smollm2"):
-        print("The weights of SmolLM2 are not installed: make language")
+        print("The weights of SmolLM2 are not installed: make install")
         return 3
     ours, theirs = load_language_model("smollm2").fast(), load_torch_model(str(packaged()), device="cpu")
     torch.set_num_threads(1)

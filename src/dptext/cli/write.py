@@ -168,6 +168,8 @@ def write(
         asks = ["Nothing is asked or written now.", *ready.asks(prices)]
         print(json.dumps({"sentences": asks}, indent=2) if as_json else "\n".join(asks))
         return
+    if ready.warning:
+        say(ready.warning)
     keeps = ready.writer != "pool"
     with counted("writing", DRAFTED) as tell, _going_on(keep if keeps else None):
         made = writing.write(

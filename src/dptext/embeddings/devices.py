@@ -16,8 +16,8 @@ def require_device(device: str) -> None:
         found = torch.ones(1, device=device).add(1).cpu().tolist()
     except (AssertionError, ImportError, RuntimeError) as error:  # each kind of device has its own error when absent
         raise ConfigError(
-            f"Expected device={device!r} to be available here: torch cannot compute on it, use device='cpu'. "
-            "A fitted model: privatize --device cpu, or load_model(folder, device='cpu')."
+            f"Expected device={device!r} to be available here: torch cannot compute on it, use device='cpu' (--set "
+            "device=cpu; with a fitted model --device cpu, or load_model(folder, device='cpu'))."
         ) from error
     if found != [2.0]:
         raise ConfigError(f"Expected device={device!r} to compute 1 + 1 = 2, found {found}: use device='cpu'.")

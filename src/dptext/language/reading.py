@@ -51,14 +51,23 @@ class TextModel(Protocol):
     def size(self) -> int:
         """The number of tokens of the vocabulary."""
 
-    def require_room(self, tokens: int) -> None:
-        """Raise ConfigError if the model cannot read this number of tokens."""
+    def require_room(self, prompt: int, more: int) -> None:
+        """Raise ConfigError if the model cannot read a prompt of so many tokens, and write `more` after it."""
 
     def tokens(self, text: str) -> list[int]:
         """Return the tokens of a text within others."""
 
     def text(self, tokens: Tokens) -> str:
         """Return the text of tokens."""
+
+
+def require_room(longest: int, prompt: int, more: int) -> None:
+    """Raise ConfigError if a model that reads at most `longest` tokens has no room for a prompt and `more` tokens."""
+    if prompt + more > longest:
+        raise ConfigError(
+            f"Expected at most {longest:,} tokens, as the language model reads no more, found {prompt:,} in the prompt "
+            f"and {more:,} to write: set fewer tokens, or take another model."
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -78,10 +87,9 @@ class LanguageModel:
         """The number of tokens of the vocabulary."""
         return len(self.network.words)
 
-    def require_room(self, tokens: int) -> None:
-        """Raise ConfigError if the model cannot read this number of tokens."""
-        if tokens > self.network.longest:
-            raise ConfigError(f"Expected at most {self.network.longest} tokens in a prompt, found {tokens}: set fewer.")
+    def require_room(self, prompt: int, more: int) -> None:
+        """Raise ConfigError if the model cannot read a prompt of so many tokens, and write `more` after it."""
+        require_room(self.network.longest, prompt, more)
 
     def tokens(self, text: str) -> list[int]:
         """The tokens of a text, without special tokens at its ends. The spelling of a special token counts as text."""

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
 import numpy as np
 
 from dptext.errors import ConfigError, needing
+from dptext.language.reading import require_room
 from dptext.language.writing import Drafts, OnWritten, repeating
 from dptext.text.files import sha256_of
 from dptext.types import Floats
@@ -36,6 +37,7 @@ _BATCH_GPU: Final = 256
 _ERRORS: Final = (
     OSError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RuntimeError, ImportError,
 )  # fmt: skip
+_LINES: Final = "take the template lines (--template lines)"
 _LONGEST: Final = 8192  # limit of tokens for models that name none
 #: What a text stands after when its tokens are asked for, as some tokenizers put a space before a text that begins.
 _BEFORE: Final = "\n"
@@ -68,10 +70,9 @@ class TorchModel:
     def __repr__(self) -> str:
         return f"TorchModel({self.digest[:12]}, {self.network.device})"
 
-    def require_room(self, tokens: int) -> None:
-        """Raise ConfigError if the model cannot read this number of tokens."""
-        if tokens + len(self.start) > self.longest:
-            raise ConfigError(f"Expected at most {self.longest} tokens in a prompt, found {tokens}: set fewer.")
+    def require_room(self, prompt: int, more: int) -> None:
+        """Raise ConfigError if the model cannot read a prompt of so many tokens, and write `more` after it."""
+        require_room(self.longest, prompt, more)
 
     def tokens(self, text: str) -> list[int]:
         """Return the tokens of a text within others. The spelling of a special token counts as text."""
@@ -87,14 +88,24 @@ class TorchModel:
         return str(self.tokenizer.decode(list(tokens), skip_special_tokens=True))
 
     def asked(self, question: str) -> list[int]:
-        """Return the tokens of a question to a chat model, by its own template. ConfigError: it has none."""
+        """Return the tokens of a question to a chat model, by its own template.
+
+        ConfigError: it has none, or one that refuses a single question of a user.
+        """
+        from jinja2 import TemplateError  # noqa: PLC0415 (comes with torch)
+
         if not self.tokenizer.chat_template:
-            raise ConfigError("Expected a chat template in the model's folder, found none: take the template lines.")
+            raise ConfigError(f"Expected a chat template in the model's folder, found none: {_LINES}.")
         # Models that can think aloud first are asked not to; the others' templates read no such setting.
-        found = self.tokenizer.apply_chat_template(
-            [{"role": "user", "content": question}], add_generation_prompt=True, tokenize=True, return_dict=False,
-            enable_thinking=False,
-        )  # fmt: skip
+        try:
+            found = self.tokenizer.apply_chat_template(
+                [{"role": "user", "content": question}], add_generation_prompt=True, tokenize=True, return_dict=False,
+                enable_thinking=False,
+            )  # fmt: skip
+        except (*_ERRORS, TemplateError) as error:
+            raise ConfigError(
+                f"Expected the model's chat template to take a question, found {error}: {_LINES}."
+            ) from None
         return list(map(int, cast("list[int]", found)))
 
     def write(
@@ -289,7 +300,10 @@ def load_torch_model(place: str, *, device: str = "auto", precision: Precision =
                 stop = next(iter(stops))
                 first, other = network(torch.tensor([[stop, 0], [stop, 1]], device=on)).logits[:, 0].float()
         except (*_ERRORS, SafetensorError) as error:
-            raise ConfigError(f"Cannot load the language model {path}: {error}") from error
+            raise ConfigError(
+                f"Cannot load the language model {path}: {error}. Where its files are damaged or cut off, save or copy "
+                "them again; else take another model."
+            ) from error
     # transformers fills what is missing at random.
     if wrong := [*map(str, loaded["missing_keys"]), *map(str, loaded["mismatched_keys"])]:
         raise ConfigError(f"Expected the weights {wrong[0]} in {path}, which are not there. Save the model again.")
@@ -307,7 +321,10 @@ def load_torch_model(place: str, *, device: str = "auto", precision: Precision =
     spelled = tokenizer.batch_decode([[i] for i in range(min(len(tokenizer), len(first)))])
     line_ends = {i: text for i, text in enumerate(spelled) if "\n" in text}
     if not line_ends:
-        raise ConfigError(f"Expected a token for the end of a line in {path}, found none: take another model.")
+        raise ConfigError(
+            f"Expected a token for the end of a line in {path}, found none: save the tokenizer beside the weights "
+            "(tokenizer.json), or take another model."
+        )
     begins = tokenizer("a")["input_ids"]
     return TorchModel(
         network=network,

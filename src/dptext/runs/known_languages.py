@@ -82,6 +82,17 @@ def encoder_lacks(name: str, texts: Sequence[str]) -> str:
     return f"The texts seem to be in {found.name}, and {reader} knows English alone."
 
 
+def written_in(language: str, model: str) -> str:
+    """Return a warning that SmolLM2 writes where the pool is in another language; else an empty text."""
+    if language == ENGLISH or model != SMOLLM2:
+        return ""
+    found = MainLanguage(language, 1.0).name
+    return (
+        f"The pool seems to be in {found}, and the language model SmolLM2 knows English alone: take --writer "
+        "model:FOLDER (writer='model:FOLDER' in Python), a model of that language, or the pool."
+    )
+
+
 def _english_alone(spec: Promise, typed: Typed) -> Iterator[tuple[str, str]]:
     """Yield what reads or writes texts by these settings and knows English alone, and what to give, if anything."""
     found = settings(spec)

@@ -17,6 +17,7 @@ from dptext.errors import ConfigError, MissingExtraError
 from dptext.language.reading import INSTALL, SMOLLM2, is_there
 from dptext.runs.carried import Carried, require_own_names
 from dptext.runs.certificate import Certificate, certificate_path
+from dptext.runs.known_languages import written_in
 from dptext.runs.results import IN_MEMORY
 from dptext.runs.summarizing import ReadSummary, read_summary
 from dptext.runs.synthesized import Synthesized
@@ -110,7 +111,14 @@ class Prepared:
             size = self.how.size or len(self.summary.public.pool.texts)
             yield f"At most {size:,} texts of the pool would leave. No model is asked, and nothing leaves this machine."
             return
+        if self.warning:
+            yield self.warning
         yield from self.how.asks(self.summary, price)
+
+    @property
+    def warning(self) -> str:
+        """What is said before a language model writes in a language that it does not know; empty if nothing is."""
+        return written_in(self.summary.public.language, self.how.model) if isinstance(self.how, FromLanguage) else ""
 
 
 def prepared(
@@ -172,6 +180,8 @@ def prepared(
         ) from None
     if isinstance(how, FromLanguage):
         how = how.of_summary(found.spec)
+        how.require_words(found)
+        how.require_place()
         space = found.public.pool.space
         if space is not None and isinstance(space.encoder, OwnEncoder):
             space.encoder.embed([])  # it judges what is written: that it is not here is said before the work
@@ -307,7 +317,7 @@ def write(
     made = how.write(by.summary, source, **more)
     table = WrittenColumns.of(by.summary, made, source)
     said = (
-        *([by.instead] if by.instead else []), *_too_large(by.summary, how), *made.sentences,
+        *(each for each in (by.instead, by.warning) if each), *_too_large(by.summary, how), *made.sentences,
         *_shares(by.summary, by.mix), *table.empty(by.summary),
     )  # fmt: skip
     model = {"weights": made.weights} if made.weights else {}

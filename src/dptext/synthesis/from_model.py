@@ -7,8 +7,9 @@ leaves under the label that it was written for. Nothing here reads private text,
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import ClassVar, Final, Self
 
@@ -33,7 +34,7 @@ from dptext.synthesis.word_targets import HowSteered, WordTargets
 from dptext.synthesis.writer import Writer, too_few
 from dptext.types import Integers, Json
 
-_ROUNDS: Final = 3  # most rounds of writing, as texts can be repeats or not readable
+ROUNDS: Final = 3  #: most rounds of writing, as texts can be repeats or not readable
 _STRANGE: Final = 0.4  # nats a token, from which on texts read badly
 _PARALLEL: Final = 512  # texts from which on several processes write
 
@@ -81,18 +82,24 @@ class FromLanguage(HowSteered):
         if WORDS not in summary.known or summary.public.lexicon is None:
             raise ConfigError("Expected a summary of words, found none: measure --with words, or take the writer pool.")
 
-    def notes(self) -> Iterator[str]:
-        """Yield sentences on what was not checked."""
+    def require_place(self) -> None:
+        """Raise ConfigError if the place that follows the writer's name has no model; before anything is read."""
+
+    def notes(self, way: Mapping[str, Json]) -> Iterator[str]:
+        """Yield sentences on what was not checked. `way` is what was found out of a server, if one was asked."""
         yield from ()
 
     def asks(self, summary: Summary, price: tuple[float, float] | None) -> Iterator[str]:
         """Yield sentences on what would be asked of whom. `price` is that of a million tokens read, and written."""
+        require_price(price)
         self.require_words(summary)
         drafts = self.drafted(self.moving(summary))
         yield (
             f"{self.size + drafts:,} texts of at most {self.tokens} tokens would be written by {self.model} on this "
             f"machine, {drafts:,} of them drafts. Nothing leaves it."
         )
+        if price is not None:
+            yield "Nothing is paid for them, as no server is asked: --price is for endpoint:BASE_URL#MODEL."
 
     def write(
         self,
@@ -125,9 +132,9 @@ class FromLanguage(HowSteered):
             wanted = np.bincount(rows.labels, minlength=len(summary.shares))
             leaving = [[text for text, label in flat if label == c] for c in range(len(wanted))]
         given = tuple(spec.labels[c] if spec.labels else None for _, c in flat)
-        said = (*self.notes(), *_said(summary, wanted, leaving, made), *summary.report.sentences())
+        said = (*self.notes(made.way), *_said(summary, wanted, leaving, made), *summary.report.sentences())
         texts = tuple(text for text, _ in flat)
-        return Synthetic(texts, given, summary.report, said, weights=made.weights, cells=cells)
+        return Synthetic(texts, given, summary.report, said, weights=made.weights, cells=cells, way=made.way)
 
     def planned(self, summary: Summary) -> tuple[WordTargets, Integers]:
         """Return what would steer the model, and about how many texts each of its entries would get, `(entries,)`."""
@@ -178,7 +185,7 @@ class FromLanguage(HowSteered):
                 found_shifts[label] = shift
                 own.add(likely, tokens)
             shifts = by.combined(labels, found_shifts)
-            for _ in range(_ROUNDS):
+            for _ in range(ROUNDS):
                 missing = {label: int(numbers[label]) - len(found[label]) for label in labels}
                 parts = [(label, n) for label, left in missing.items() for n in _parts(left, self.part)]
                 tasks = [(*each, seed) for each, seed in zip(parts, _seeds(len(parts), source), strict=True)]
@@ -187,7 +194,7 @@ class FromLanguage(HowSteered):
                     new = [text for text in dict.fromkeys(texts) if text not in seen]
                     found[label] += new
                     seen.update(new)
-            return ModelTexts(found, own.mean - theirs.mean, writers.weights)
+            return ModelTexts(found, own.mean - theirs.mean, writers.weights, at_work.way)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -232,11 +239,13 @@ class ModelTexts:
         texts: the texts of each label.
         stranger: by how many nats a token of theirs is less likely to the model than one of its own drafts.
         weights: sha256 of the weights of the model.
+        way: what was found out of a server, as the certificate has it; empty if none was asked.
     """
 
     texts: list[list[str]]
     stranger: float
     weights: str
+    way: Mapping[str, Json] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -254,6 +263,12 @@ class _Likely:
     @property
     def mean(self) -> float:
         return self.summed / max(1, self.tokens)
+
+
+def require_price(price: tuple[float, float] | None) -> None:
+    """Raise ConfigError unless the prices of a million tokens read, and written, are numbers of at least 0, or None."""
+    if price is not None and not all(math.isfinite(each) and each >= 0 for each in price):
+        raise ConfigError(f"Expected --price to be two prices of a million tokens, such as 0.15,0.60, found {price}.")
 
 
 def _seeds(n: int, source: Randomness) -> list[int]:

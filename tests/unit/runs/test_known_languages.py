@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,13 @@ import pytest
 from typer.testing import CliRunner
 
 import dptext as dp
+import rome
 import tongues
 from dptext.cli.app import app
 from dptext.errors import ConfigError
-from dptext.runs.known_languages import encoder_lacks, in_other_language
+from dptext.runs import writing
+from dptext.runs.known_languages import encoder_lacks, in_other_language, written_in
+from dptext.runs.summarizing import ReadSummary
 from dptext.sampling.randomness import seeded
 from dptext.synthesis.summary import SummarySpec
 from dptext.text import languages
@@ -104,6 +108,20 @@ def test_nothing_that_others_see_depends_on_the_language_of_private_texts(
     assert len(files) == 1, files
     assert planted.asked
     assert not any(tongues.CANARY in passage for passage in planted.asked)
+
+
+def test_who_writes_from_a_pool_in_another_language_is_warned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """SmolLM2 would write English texts beside German ones; what a user names may know German."""
+    said = written_in("de", "smollm2")
+    assert said.startswith("The pool seems to be in German, and the language model SmolLM2 knows English alone: take ")
+    assert written_in("en", "smollm2") == written_in("de", "./mine") == ""
+    monkeypatch.setattr(writing, "is_there", lambda _: True)
+    found = rome.summary()
+    german = replace(found.summary, public=replace(found.summary.public, language="de"))
+    ready = writing.prepared(ReadSummary(german, found.certificate, ""), writer="builtin")
+    assert ready.warning == said
+    assert said in [*ready.asks()]
+    assert writing.prepared(found, writer="builtin").warning == ""
 
 
 def test_an_encoder_that_judges_texts_is_held_against_their_language(planted: tongues.Planted) -> None:

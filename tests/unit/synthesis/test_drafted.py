@@ -321,3 +321,21 @@ def test_tasks_and_answers_are_read_again(tmp_path: Path) -> None:
     assert (again.seed, again.done[0, 2, 5]["texts"], again.answers) == (7, ["a b", "\ud800"], {(5, 1): "a train"})
     assert repr(again) == "KeptWriting(1 tasks, 1 answers)"
     assert (again.requests, again.tokens) == (4, 90)
+
+
+@pytest.mark.parametrize("damage", ['{"label": 0, "n"', "[]", '{"answer": "one"}', "{}"])
+def test_a_damaged_line_of_what_was_kept_is_said(damage: str, tmp_path: Path) -> None:
+    path = tmp_path / "part.jsonl"
+    KeptWriting.begin(path, {"a": 1}, 7).keep_answer(1, 0, "one", requests=1, tokens=1)
+    with path.open("a") as file:
+        file.write(f"{damage}\n")
+    with pytest.raises(ConfigError, match="found a damaged one: give --force"):
+        KeptWriting.begin(path, {"a": 1}, 7)
+    assert KeptWriting.begin(path, {"a": 1}, 7, replace=True).answers == {}
+
+
+def test_a_file_that_names_no_run_is_another_file(tmp_path: Path) -> None:
+    path = tmp_path / "part.jsonl"
+    path.write_text('{"kept by": "dptext write", "seed": 1}\n')
+    with pytest.raises(ConfigError, match="found another file"):
+        KeptWriting.begin(path, {"a": 1}, 7)

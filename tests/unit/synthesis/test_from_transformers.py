@@ -13,6 +13,7 @@ import dptext as dp
 import rome
 import torch_folders
 from dptext.errors import ConfigError
+from dptext.runs.writing import prepared
 from dptext.synthesis.from_transformers import FromTransformers
 
 
@@ -34,6 +35,27 @@ def test_chat_needs_a_template(tmp_path: Path) -> None:
     model = torch_folders.saved(tmp_path / "m", "mistral")
     with pytest.raises(ConfigError, match="take the template lines"):
         dp.write(rome.summary(), writer=f"model:{model}", size=4, template="chat", drafts=4, matches=0)
+
+
+def test_a_chat_template_that_refuses_is_said(tmp_path: Path) -> None:
+    model = torch_folders.saved(tmp_path / "m", "mistral", chat="{{ raise_exception('a system prompt first') }}")
+    with pytest.raises(ConfigError, match="found a system prompt first: take the template lines"):
+        dp.write(rome.summary(), writer=f"model:{model}", size=4, template="chat", drafts=4, matches=0)
+
+
+@pytest.mark.parametrize("template", ["lines", "chat"])
+def test_a_model_needs_room_for_a_prompt_and_one_text(template: str, tmp_path: Path) -> None:
+    """Room for further texts after the examples, as `prediction` shows them, was asked for by mistake."""
+    model = torch_folders.saved(tmp_path / "m", "mistral", chat=torch_folders.CHAT)
+    given: dict[str, Any] = {"writer": f"model:{model}", "template": template, "drafts": 4, "matches": 0, "size": 4}
+    assert dp.write(rome.summary(), **given, tokens=40).releases
+    with pytest.raises(ConfigError, match="in the prompt and 190 to write: set fewer tokens"):
+        dp.write(rome.summary(), **given, tokens=190)
+
+
+def test_a_place_without_a_model_is_refused_before_anything_is_read(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="to name a folder with"):
+        prepared(rome.summary(), writer=f"model:{tmp_path / 'nowhere'}")
 
 
 @pytest.mark.parametrize(

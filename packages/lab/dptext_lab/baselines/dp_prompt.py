@@ -167,7 +167,7 @@ class DpPromptMechanism(FittedMechanism[DpPrompt]):
         self._model, self._chooser = model, spec.chooser
         self._before, self._after = tuple(model.tokens(before)), tuple(model.tokens(after))
         self._ends = model.tokens("\n")[0], model.end
-        model.require_room(len(self._before) + len(self._after) + 2 * spec.max_tokens)
+        model.require_room(len(self._before) + len(self._after) + spec.max_tokens, spec.max_tokens)
 
     @property
     def digests(self) -> Mapping[str, str]:

@@ -37,7 +37,7 @@ class Opposite:
     end: int = 0
     read: list[list[int]] = field(default_factory=list)
 
-    def require_room(self, tokens: int) -> None:
+    def require_room(self, prompt: int, more: int) -> None:
         pass
 
     def tokens(self, text: str) -> list[int]:
