@@ -1,6 +1,7 @@
 """What the rows of a written table teach of its columns: from their texts alone, and from texts and columns: a CSV.
 
     python packages/lab/experiments/table_texts.py OUT.csv [TABLE ...] [--epsilons 1 4] [--seeds 0 1 2]
+    python packages/lab/experiments/table_texts.py OUT.csv blogs IMDB --ways nothing "topics alone" --epsilons 1
     python packages/lab/experiments/table_texts.py OUT.csv --tables
 
 Each run is `dptext summarize` and `dptext write --writer pool` in processes of their own. Add or remove one row, delta
@@ -14,6 +15,8 @@ weight, as nearly all are accepted. Rows:
 - *original*: the private rows. *random*: columns drawn uniformly beside texts of the pool.
 - *table*: the command by default. *independent*: without pairs of columns. *nothing*: texts follow no column.
 - *alone*: for each column a summary of it as the label, and of nothing else, at the same epsilon.
+- With `--ways`: *topics alone*: texts follow no column, but their topics do, by pairs of each listed column and topics.
+  *first*: texts follow the first column; *first, topics*: and their topics the other listed ones.
 - *public-only*: the pool, each text with the value whose name ("rating 3") is nearest to it, by the encoder.
 """
 
@@ -59,7 +62,11 @@ NUMBERS = {
     "blogs": "words: 0..639 by 40", "IMDB": "words: 0..639 by 40", "peer reviews": "words: 0..1199 by 75",
     "tickets": "amount: 0..500 by 25",
 }  # fmt: skip
-WAYS: dict[str, list[str]] = {"table": [], "independent": ["--pairs", "none"], "nothing": ["--text-follows", "none"]}
+WAYS: dict[str, list[str]] = {
+    "table": [], "independent": ["--pairs", "none"], "nothing": ["--text-follows", "none"],
+    "topics alone": ["--text-follows", "none", "--with", "topics"], "first": [], "first, topics": ["--with", "topics"],
+}  # fmt: skip
+USUAL = ("original", "random", "public-only", "table", "independent", "nothing", "alone")
 
 
 def rows_of(name: str) -> tuple[list[Row], list[Row], list[Row]]:
@@ -152,15 +159,26 @@ def named(name: str, pool: list[Row]) -> list[Row]:
     return found
 
 
-def measured(name: str, epsilons: list[float], seeds: list[int], folder: Path) -> Iterator[Row]:
+def asked(name: str, way: str) -> list[str]:
+    """Return how a way is measured. With topics pairs are named, as usual ones may leave no room for topics."""
+    columns, number = [*LISTED[name]], NUMBERS[name].partition(":")[0]
+    given = [*WAYS[way], *(["--text-follows", columns[0]] if way.startswith("first") else [])]
+    if "topics" not in way:
+        return given
+    free = columns[1:] if way.startswith("first") else columns
+    pairs = [*itertools.combinations(columns, 2), (columns[0], number), *((each, "topics") for each in free)]
+    return [*given, "--pairs", ",".join("+".join(pair) for pair in pairs)]
+
+
+def measured(name: str, ways: list[str], epsilons: list[float], seeds: list[int], folder: Path) -> Iterator[Row]:
     """Yield the rows of a table."""
     pool, private, test = rows_of(name)
     tried, rng = Tried(name, test), random.Random(SEED)  # noqa: S311
     head = {"table": name, "epsilon": "", "seed": ""}
-    yield {**head, "row": "original", **tried.row(private)}
     uniform = [{**row, **{column: rng.choice(values) for column, values in LISTED[name].items()}} for row in pool]
-    yield {**head, "row": "random", **tried.row(uniform)}
-    yield {**head, "row": "public-only", **tried.row(named(name, pool))}
+    made = {"original": lambda: private, "random": lambda: uniform, "public-only": lambda: named(name, pool)}
+    for way in (way for way in made if way in ways):
+        yield {**head, "row": way, **tried.row(made[way]())}
     files = put(folder / "private.jsonl", private), put(folder / "pool.jsonl", [{"text": row["text"]} for row in pool])
     columns = [f"{column}: {'|'.join(values)}" for column, values in LISTED[name].items()]
     declared = [part for each in (*columns, NUMBERS[name]) for part in ("--column", each)]
@@ -179,8 +197,10 @@ def measured(name: str, epsilons: list[float], seeds: list[int], folder: Path) -
 
     for seed, epsilon in itertools.product(seeds, epsilons):
         head = {"table": name, "epsilon": epsilon, "seed": seed}
-        for way, given in WAYS.items():
-            yield {**head, "row": way, **tried.row(written(way, epsilon, seed, [*declared, *given]))}
+        for way in (way for way in WAYS if way in ways):
+            yield {**head, "row": way, **tried.row(written(way, epsilon, seed, [*declared, *asked(name, way)]))}
+        if "alone" not in ways:
+            continue
         alone = dict[str, float]()
         for column, values in LISTED[name].items():
             labels = ["--labels", ",".join(values), "--names", ",".join(f"{column} {value}" for value in values)]
@@ -211,6 +231,7 @@ def main() -> None:
     parser.add_argument("tables", nargs="*", default=[])
     parser.add_argument("--epsilons", type=float, nargs="+", default=[1.0, 4.0])
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--ways", nargs="+", choices=[*dict.fromkeys((*USUAL, *WAYS))], default=[*USUAL])
     parser.add_argument("--tables", dest="shown", action="store_true")
     given = parser.parse_args()
     if given.shown:
@@ -221,7 +242,7 @@ def main() -> None:
     def every() -> Iterator[Row]:
         for name in given.tables or LISTED:
             with TemporaryDirectory() as folder:
-                for row in measured(name, given.epsilons, given.seeds, Path(folder)):
+                for row in measured(name, given.ways, given.epsilons, given.seeds, Path(folder)):
                     yield {column: row.get(column, "") for column in columns}
 
     append_rows(given.out, every())
