@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import tongues
+import torch_folders
 from dptext.text.records import Record
 from dptext.text.samples import sample_records
 from environments import Environment
@@ -31,6 +32,7 @@ PAGES = (
     "docs/guides/measure-once.md",
     "docs/guides/tables.md",
     "docs/guides/other-languages.md",
+    "docs/guides/your-own-model.md",
     "docs/guides/rewriting.md",
     "docs/guides/documents.md",
     "docs/guides/authorship.md",
@@ -65,6 +67,7 @@ SAID = {
         "It cost nothing more.",
         "epsilon 1.46",
     ),
+    "docs/guides/your-own-model.md": ("by the writer model. It cost nothing.",),
     "docs/guides/tables.md": ("priority follows label", "Column amount:", "Written: 300 texts to new.csv"),
     "docs/guides/other-languages.md": ("most texts seem to be in German", "A classifier tells the corpus"),
     "docs/results/papers.md": ("ADePT as published: no guarantee", "Redaction: no guarantee"),
@@ -129,6 +132,11 @@ def prepare(page: str, folder: Path) -> None:
             lines = [json.dumps(row, ensure_ascii=False) for row in rows]
             (folder / f"{name}.jsonl").write_text("\n".join(lines) + "\n", "utf-8")
         tongues.saved_encoder(folder / "made", [row["text"] for row in pool]).rename(folder / "multilingual")
+    if page.endswith("your-own-model.md"):
+        torch_folders.saved(folder / "models" / "own", "qwen2", positions=1_000)
+        for name, part in {"private": records[400:700], "pool": records[:200]}.items():
+            rows = [f'"{r.text}",{r.label}' for r in part if name == "pool" or r.label in {"health", "travel"}]
+            (folder / f"{name}.csv").write_text("\n".join(["text,label", *rows]) + "\n", "utf-8")
     if page.endswith(("lab/README.md", "results/papers.md")):
         rows = [f'"{r.text}",{r.label}' for r in records[:600]]
         (folder / "reviews.csv").write_text("\n".join(["review,stars", *rows]) + "\n", "utf-8")

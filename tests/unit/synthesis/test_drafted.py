@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -195,6 +196,21 @@ def test_a_package_brings_a_writer(summary: Any) -> None:
     assert made.certificate.derived["weights"] == "5" * 64
     with pytest.raises(ConfigError, match="Expected --writer drawn, found drawn with something"):
         dp.write(summary, writer="drawn:x")
+
+
+def test_the_writer_of_the_guide_writes(summary: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is whole as it stands there, in twenty lines."""
+    guide = (Path(__file__).parents[3] / "docs/guides/your-own-model.md").read_text("utf-8")
+    code = guide.partition("```python\n")[2].partition("```")[0]
+    assert len([line for line in code.splitlines() if line.strip()]) <= 20
+    (tmp_path / "of_the_guide.py").write_text(code)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    echo = importlib.import_module("of_the_guide").Echo
+    monkeypatch.setattr("dptext.doors.points", lambda group: [Point(echo)] * (group == "dptext.writers"))
+    monkeypatch.setattr(writing, "WRITERS", writing.Writers("dptext.writers", writing.OUR_WRITERS, what="writer"))
+    made = dp.write(summary, writer="drawn", size=12, mix={"travel": 1.0}, seed=1, drafts=8)
+    assert all("about travel: " in each.output and "rome" in each.output for each in made.releases)
+    assert len(made.releases) == 12
 
 
 def test_what_is_no_writer_is_refused(monkeypatch: pytest.MonkeyPatch, summary: Any) -> None:
