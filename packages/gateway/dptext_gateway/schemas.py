@@ -134,7 +134,7 @@ class SummaryTold(BaseModel):
 
     labels: list[str]
     columns: list[str] = Field(description="the declared columns, which a corpus has, too")
-    most: int = Field(description="most texts of one corpus")
+    most: int = Field(description="most texts of one corpus, as the pool can give; 0 if none is written")
     refused: str | None = Field(description="why the gateway writes nothing from it")
 
 

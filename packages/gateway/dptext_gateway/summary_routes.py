@@ -26,7 +26,8 @@ from dptext.runs.summarizing import ReadSummary, read_summary
 from dptext.runs.synthesized import paths_of
 from dptext.runs.verification import read_certificate
 from dptext.runs.writing import write
-from dptext.synthesis.summary import SummarySpec
+from dptext.synthesis.from_pool import FromPool
+from dptext.synthesis.summary import Summary, SummarySpec
 from dptext.text.formats import Format
 from dptext_gateway.gateway import Gateway, asking
 from dptext_gateway.job_routes import READY, require_parquet
@@ -77,8 +78,9 @@ def add_summaries(app: FastAPI, gate: Gateway) -> None:
     def summary(id: str, key: Annotated[Key, asking("synthesize")]) -> dict[str, Any]:
         """What can be written from the summary that a job made. `/v1/topics/ID` has its noisy numbers."""
         spec = settings_of(id, key)
-        told = {"labels": list(spec.labels), "columns": list(spec.columns), "most": MOST_RECORDS}
-        return {**told, "refused": _refusal(spec)}
+        refused = _refusal(spec)
+        most = 0 if refused else _most(_read(gate.jobs.file(id, key)).summary)
+        return {"labels": list(spec.labels), "columns": list(spec.columns), "most": most, "refused": refused}
 
     @app.post(
         "/v1/summaries/{id}/write",
@@ -103,6 +105,12 @@ def _refusal(spec: SummarySpec) -> str | None:
     if spec.without_pool:
         return _WITHOUT_POOL
     return None if spec.pool_writes else _WORDS_ALONE
+
+
+def _most(summary: Summary) -> int:
+    """Return the most texts of one corpus: what the pool can give, and at most what a call may write."""
+    there = FromPool.limit(summary)
+    return MOST_RECORDS if there is None else min(there, MOST_RECORDS)
 
 
 async def _turn(gate: Gateway, key: Key) -> ExitStack:

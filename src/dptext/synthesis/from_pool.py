@@ -81,6 +81,14 @@ class FromPool:
             f"{', '.join(summary.known)}: take --writer builtin if words were measured, or measure --with topics."
         )
 
+    @staticmethod
+    def limit(summary: Summary) -> int | None:
+        """Return the most texts that leave: all of the pool. None where texts leave again for further rows."""
+        columns = summary.spec.axes.columns and (POINTS in summary.known or TOPICS not in summary.known)
+        if summary.spec.followed or columns or topic_lifts(summary):
+            return None
+        return len(summary.public.pool.texts)
+
     def _any(self, summary: Summary, source: Randomness) -> Synthetic:
         """Return texts of the pool for rows whose columns no text follows: each text as often as any other, about."""
         spec, texts = summary.spec, summary.public.pool.texts

@@ -21,7 +21,7 @@ from dptext_gateway import summary_routes
 from dptext_gateway.metrics import Turns
 from dptext_gateway.settings import MOST_RECORDS
 from dptext_gateway.store import JOBS, Store
-from gateways import Served, add_summary, inbox, logged, served
+from gateways import SUMMARY, Served, add_summary, inbox, logged, served
 
 PRIVATE = "secret-of-a-person"
 
@@ -229,8 +229,20 @@ def test_a_summary_that_the_pool_cannot_write_says_what_to_do(fresh: Served, mor
     assert (done["state"], done["problem"]) == ("done", None)
     told = fresh.client.get(f"/v1/summaries/{done['id']}", headers=fresh.headers()).json()
     assert said in told["refused"]
+    assert told["most"] == 0
     answer = wish(fresh, done["id"], size=5)
     assert (kind(answer), answer.json()["detail"]) == ("no-writing", told["refused"])
+
+
+def test_a_summary_says_how_many_texts_its_pool_gives(fresh: Served) -> None:
+    """Without columns a text leaves once, so that the pool is the limit."""
+    add_summary(fresh.folder / "models", settings=SUMMARY.partition("[columns]")[0])
+    done = fresh.ended(
+        fresh.job(inbox().encode(), path="/v1/synthesize", model="inbox", label_field="label").json()["id"]
+    )
+    told = fresh.client.get(f"/v1/summaries/{done['id']}", headers=fresh.headers()).json()
+    pool = {*(fresh.folder / "models" / "inbox" / "pool.jsonl").read_text("utf-8").splitlines()}
+    assert told["most"] == len(pool) < MOST_RECORDS
 
 
 def test_columns_have_the_names_of_the_measured_file(fresh: Served, tmp_path: Path) -> None:
