@@ -32,25 +32,29 @@ _DARKEST: Final = 0.6  # of the colour behind a number: the text on it stays rea
 
 def topics_page(found: Topics, said: Sequence[str]) -> str:
     """Return an HTML page: sentences, then labels, words, topics and cells, with intervals. Names are public."""
-    unit, parts, known = found.measure, [f"<p>{escape(line)}</p>" for line in said], found.estimates
+    known, by_length = found.estimates, found.by_length
+    drawn = [*found.by_column, *([] if by_length is None else [by_length])]
+    drawn += [*([known.by_label] if found.labels else []), *([known.by_topic] if found.topics else [])]
+    largest = max([1.0, *(float(each.high.max()) for each in drawn)])  # of the whole page: bars can be compared
+    unit, parts = found.measure, [f"<p>{escape(line)}</p>" for line in said]
     parts.append(f"<p>{found.in_all}</p>")
     if found.labels:
-        parts.append(_table("Labels", "label", [escape(name) for name in found.shown], known.by_label, unit))
+        parts.append(_table("Labels", "label", [escape(name) for name in found.shown], known.by_label, unit, largest))
     if found.words is not None:
         parts.append(_words(found.shown or ("all texts",), found.words, unit))
-    if found.lengths is not None and (long := found.by_length) is not None:
-        parts.append(_table("Lengths", "length", found.lengths.names, long, unit))
+    if found.lengths is not None and by_length is not None:
+        parts.append(_table("Lengths", "length", found.lengths.names, by_length, unit, largest))
     for column, numbers in zip(found.columns, found.by_column, strict=True):
         names = [escape(name) for name in column.cells]
         shown_first = None if column.in_order else np.argsort(-numbers.numbers, kind="stable").tolist()
-        parts.append(_table(f"Column {escape(column.name)}", "value", names, numbers, unit, shown_first))
+        parts.append(_table(f"Column {escape(column.name)}", "value", names, numbers, unit, largest, shown_first))
     if found.topics:
         order = np.argsort(-known.by_topic.numbers, kind="stable").tolist()
         shown = []
         for words, texts in found.topics:
             example = f"<div class='example'>{escape(texts[0])}</div>" if texts else ""
             shown.append(f"{escape(', '.join(words))}{example}")
-        parts.append(_table("Topics, largest first", "topic", shown, known.by_topic, unit, order))
+        parts.append(_table("Topics, largest first", "topic", shown, known.by_topic, unit, largest, order))
         if found.labels:
             parts.append(_cells(found, known.cells, order))
     note = f"{found.note} {_ADD_UP} Tables of labels and topics show all of them: each interval holds the "
@@ -66,9 +70,15 @@ def _number(known: Estimated, *place: int) -> str:
 
 
 def _table(
-    title: str, what: str, names: Sequence[str], known: Estimated, unit: str, order: Sequence[int] | None = None
+    title: str,
+    what: str,
+    names: Sequence[str],
+    known: Estimated,
+    unit: str,
+    largest: float,
+    order: Sequence[int] | None = None,
 ) -> str:
-    largest = max(1.0, float(known.high.max()))
+    """Return a table with bars, of which one of the number `largest` is whole."""
     head = f"<th scope='col'>{what}</th><th scope='col' class='n'>{unit}</th><td class='bar'></td>"
     lines = [f"<thead><tr>{head}</tr></thead><tbody>"]
     for i in range(len(names)) if order is None else order:

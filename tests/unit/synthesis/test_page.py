@@ -63,6 +63,16 @@ def test_every_table_has_a_caption_and_headings_and_no_picture_stands_alone() ->
     assert (scrolled.get("tabindex"), scrolled.get("aria-label")) == ("0", "Topics by label")
 
 
+def test_bars_of_all_tables_have_one_scale() -> None:
+    """A bar of a label and a bar of a topic are as long as their numbers."""
+    widest = []
+    for table in [*page().iter("table")][:2]:
+        numbers = [float((td.text or "0").replace(",", "")) for td in table.iter("td") if td.get("class") == "n"]
+        bars = [float(each.get("width", 0)) for each in table.iter("rect") if each.get("height") == "10"]
+        widest += [bar / number for bar, number in zip(bars, numbers, strict=True) if number > 20]
+    assert max(widest) < 1.05 * min(widest)
+
+
 def test_without_labels_there_are_topics_alone() -> None:
     assert [table.findtext("caption") for table in page(()).iter("table")] == ["Topics, largest first"]
 

@@ -25,22 +25,20 @@ function bar(label, parts) {
   return made;
 }
 
-// Noisy numbers as shares of the sum of numbers above 0; numbers below 0 are drawn as 0. The largest comes first, or what
-// comes first in the data.
-function drawShares(where, names, counts, margin, asGiven = false) {
-  const all = Math.max(1, counts.reduce((sum, each) => sum + Math.max(0, each), 0));
-  const order = names.map((_, i) => i);
-  if (!asGiven) order.sort((one, other) => counts[other] - counts[one]);
-  const longest = Math.max(...counts.map((each) => each + margin), 1);
+// Noisy numbers with their intervals, as the report has them. `longest` is the largest of the whole picture, so that bars
+// of several groups can be compared. The largest number comes first, or what comes first in the data.
+function drawNumbers(where, names, known, longest, asGiven = false) {
+  const order = names.map((_, i) => i), rounded = (value) => Math.round(value).toLocaleString("en");
+  if (!asGiven) order.sort((one, other) => known.numbers[other] - known.numbers[one]);
   where.hidden = !names.length;
   where.lastElementChild.replaceChildren(...order.map((i) => {
-    const row = document.createElement("div"), count = Math.max(0, counts[i]);
-    const share = `${(100 * count / all).toFixed(0)} % ± ${Math.min(100, 100 * margin / all).toFixed(0)}`;
+    const row = document.createElement("div"), [count, low, high] = [known.numbers[i], known.low[i], known.high[i]];
+    const shown = `${rounded(count)} (${rounded(low)} to ${rounded(high)})`;
     row.className = "bar";
     cell(row, names[i], "span");
-    row.append(bar(`${names[i]}: ${share}`, [[0, count / longest, "share"],
-      [(count - margin) / longest, 2 * margin / longest, "margin"]]));
-    cell(row, share, "span");
+    row.append(bar(`${names[i]}: ${shown}`, [[0, count / longest, "share"],
+      [low / longest, (high - low) / longest, "margin"]]));
+    cell(row, shown, "span");
     return row;
   }));
 }

@@ -2,15 +2,18 @@
 "use strict";
 
 function showTopics(report) {
-  const agreed = report.estimates; // parts add up to their wholes
-  drawShares($("labels"), report.labels, agreed.by_label.numbers, report.margin_by_label);
-  drawShares($("bars"), report.topics.map((each) => each.words.slice(0, 4).join(", ")),
-    agreed.by_topic.numbers, report.margin * Math.sqrt(report.counts.length));
-  $("columns").replaceChildren(...(report.columns || []).map((each) => {
+  const agreed = report.estimates, columns = report.columns || []; // parts add up to their wholes
+  const groups = columns.map((each) => each.estimates);
+  if (report.labels.length) groups.push(agreed.by_label);
+  if (report.topics.length) groups.push(agreed.by_topic);
+  const longest = Math.max(1, ...groups.flatMap((each) => each.high));
+  drawNumbers($("labels"), report.labels, agreed.by_label, longest);
+  drawNumbers($("bars"), report.topics.map((each) => each.words.slice(0, 4).join(", ")), agreed.by_topic, longest);
+  $("columns").replaceChildren(...columns.map((each) => {
     const part = document.createElement("div");
     cell(part, `Column ${each.name}`, "h4");
     cell(part, "", "div");
-    drawShares(part, each.cells, each.estimates.numbers, each.margin, true);
+    drawNumbers(part, each.cells, each.estimates, longest, true);
     return part;
   }));
   $("warnings").textContent = report.warnings.join(" ");

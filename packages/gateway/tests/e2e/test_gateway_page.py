@@ -89,13 +89,17 @@ def test_a_visit(page: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     page.press("#job-report")
     assert page.downloaded("result-3.json.topics.html").startswith(b"<!doctype html>")
     shown.screenshot(PICTURES / "topics.png")
-    noisy = {"labels": [], "by_label": [], "margin_by_label": 0, "counts": [[30, 10, -20]], "margin": 60,
-             "estimates": {"by_label": {"numbers": []}, "by_topic": {"numbers": [30, 10, 0]}},
+    labels = {"numbers": [40, 0], "low": [20, 0], "high": [60, 30]}
+    topics = {"numbers": [30, 10, 0], "low": [0, 0, 0], "high": [120, 100, 60]}
+    noisy = {"labels": ["x", "y"], "estimates": {"by_label": labels, "by_topic": topics},
              "topics": [{"words": [each]} for each in "abc"], "warnings": ["The pool does not fit."]}  # fmt: skip
     shown.value(f"showTopics({json.dumps(noisy)}), 0")
     assert page.text("warnings") == "The pool does not fit."
     shares = shown.value("[...document.querySelectorAll('#bars .bar')].map((each) => each.lastChild.textContent)")
-    assert shares == ["75 % ± 100", "25 % ± 100", "0 % ± 100"]
+    assert shares == ["30 (0 to 120)", "10 (0 to 100)", "0 (0 to 60)"]
+    widths = "[...document.querySelectorAll('#GROUP .share')].map((each) => Number(each.getAttribute('width')))"
+    both = [shown.value(widths.replace("GROUP", each)) for each in ("labels", "bars")]  # of one picture
+    assert [[round(width) for width in each] for each in both] == [[33, 0], [25, 8, 0]]
 
     # Both are in the list, and an address that is gone back to shows its job.
     shown.until("document.querySelectorAll('#jobs-list a').length === 2")
