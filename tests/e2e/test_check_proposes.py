@@ -140,6 +140,8 @@ def test_a_saved_data_set_and_a_folder_of_plain_texts_are_taken_as_summarize_tak
     datasets.Dataset.from_list(rows, features=features).save_to_disk(tmp_path / "saved")
     shown = ran(tmp_path, "check", "saved", "--label-field", "kind", "--label", "good", "--label", "bad")
     assert "40 of 40 records have one of the 2 public labels in the field 'kind'." in shown
+    assert "File   arrow, as datasets saves it; a record is a row" in shown
+    assert json.loads(ran(tmp_path, "check", "saved", "--json"))["format"] == "arrow"
     assert "no column 'tim'" in ran(tmp_path, "check", "saved", "--label-field", "tim", code=4)
     for i in range(3):
         (tmp_path / "notes").mkdir(exist_ok=True)

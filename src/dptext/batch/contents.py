@@ -42,7 +42,7 @@ def survey_dataset(
 
 def _part(shard: Shard, format: Format | None, options: Mapping[str, Any], how: Mapping[str, str | None]) -> SurveyPart:
     if shard.arrow:
-        return SurveyPart(shard.name, Format.PARQUET, None, None, partial(arrow_chunks, shard))
+        return SurveyPart(shard.name, Format.PARQUET, None, None, partial(arrow_chunks, shard), saved=True)
     kind = format or detect_format(shard.name)
     takes = {
         "delimiter": kind in DELIMITED,

@@ -152,7 +152,7 @@ def _facts(found: Survey, named: str | None) -> list[str]:
     parted = f", parted by {' or '.join(_NAMES.get(each, repr(each)) for each in apart)}" if apart else ""
     encodings = dict.fromkeys(part.encoding for part in found.parts if part.format not in PACKED)
     encoding = "".join(f", {each or 'some lines in UTF-8 and others not'}" for each in encodings)
-    kinds = ", ".join(dict.fromkeys(map(str, (part.format for part in found.parts))))
+    kinds = ", ".join(dict.fromkeys(part.kind for part in found.parts))
     several = f"{len(found.parts):,} files of " if len(found.parts) > 1 else ""
     guessed = " (a guess of charset-normalizer: look at a word with an accent)" * (
         named is None and found.encoding not in (None, "utf-8")
@@ -293,7 +293,7 @@ def _data(found: Survey, typed: list[str], label_field: str | None) -> dict[str,
     ]
     return {
         "not_protected": NOT_PROTECTED,
-        "format": str(found.format),
+        "format": "arrow" if found.parts[0].saved else str(found.format),
         "files": len(found.parts),
         **{name: getattr(found, name) for name in ("delimiter", "encoding", "rows", "bad")},
         "sheet": None if found.sheet is None else asdict(found.sheet),

@@ -35,6 +35,12 @@ class SurveyPart:
     encoding: str | None
     #: called with the needed columns, none of which stands for all: returns the rows, or their faults
     chunks: Callable[[Sequence[str]], Generator[Chunk, None, None]] = field(repr=False)
+    saved: bool = False  #: whether it is a file of a data set that `datasets` saved, which is Arrow
+
+    @property
+    def kind(self) -> str:
+        """What the file is, in words."""
+        return "arrow, as datasets saves it" if self.saved else str(self.format)
 
 
 def part_of(
