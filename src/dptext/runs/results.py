@@ -19,7 +19,7 @@ from dptext.runs.drawing import Drawing, Stream
 from dptext.runs.plan import reveals_of
 from dptext.runs.statements import Statement, stated
 from dptext.runs.streaming import BATCH_SIZE, layout, limited, released, require_apart, require_guarantee, typed
-from dptext.runs.typed_frames import pandas_columns, to_dataset
+from dptext.runs.typed_frames import pandas_columns, polars_frame, to_dataset
 from dptext.sampling.randomness import Randomness, secure
 from dptext.text.batches import Batch
 from dptext.text.column_types import array, as_number, of_data
@@ -135,13 +135,19 @@ class Privatized(Iterable[Release[str]]):
         """
         with needing("A data frame", "dptext[frames]"):
             import pandas as pd  # noqa: PLC0415 (an extra)
-        found = self._columns()
-        columns = self._layout([])
-        for name, kind in columns.types:
-            if columns.label and name == self._fields.label:
-                found[name] = _of_type(found[name], kind)
+        found = {name: _of_pandas(own) for name, own in self._typed().items()}
         found = pandas_columns(found, dict(self.spec.traits.carried_types))
         return pd.DataFrame({**found, **self._own}, index=self._index)
+
+    def to_polars(self) -> Any:
+        """Return a polars data frame of these columns. Errors as `to_records`; MissingExtraError: without polars."""
+        own = {name: list(column) for name, column in self._own.items()}
+        return polars_frame({**self._typed(), **own}, dict(self.spec.traits.carried_types))
+
+    def _typed(self) -> dict[str, Any]:
+        found, columns = self._columns(), self._layout([])
+        kinds = {name: kind for name, kind in columns.types if columns.label and name == self._fields.label}
+        return {name: _of_type(own, kinds[name]) if name in kinds else own for name, own in found.items()}
 
     def to_dataset(self) -> Any:
         """Return a `datasets.Dataset` of Hugging Face with the input's column names.
@@ -371,10 +377,14 @@ def _layout(spec: Spec, keep: Iterable[str], fields: Fields, types: Mapping[str,
 
 
 def _of_type(labels: Sequence[str | None], kind: Any) -> Any:
-    """Return labels as pandas values of a type. A type given by name is a type of numbers."""
+    """Return labels as an array of pyarrow of a type. A type given by name is a type of numbers, which are a list."""
     if isinstance(kind, str):
         return [None if each is None else as_number(each, kind) for each in labels]
-    return array(labels, kind).to_pandas().array
+    return array(labels, kind)
+
+
+def _of_pandas(column: Any) -> Any:
+    return column.to_pandas().array if hasattr(column, "to_pandas") else column
 
 
 def _json_lines(part: Sequence[Release[str]], spec: Spec, fields: Fields, types: Mapping[str, Any]) -> bytes:

@@ -16,7 +16,7 @@ from dptext.privacy.guarantee import Guarantee
 from dptext.runs.carried import Carried
 from dptext.runs.certificate import Certificate, certificate_path
 from dptext.runs.specs import synthesis_from_settings
-from dptext.runs.typed_frames import pandas_columns, to_dataset, typed_columns
+from dptext.runs.typed_frames import pandas_columns, polars_frame, to_dataset
 from dptext.synthesis.page import topics_page
 from dptext.synthesis.report import Topics
 from dptext.synthesis.summary import Summary
@@ -187,10 +187,7 @@ class Synthesized:
 
     def to_polars(self) -> Any:
         """Return a polars data frame. MissingExtraError: polars is not installed."""
-        with needing("A polars data frame", "polars"):
-            import narwhals as nw  # noqa: PLC0415 (slow to load)
-
-            return nw.from_dict(typed_columns(self.to_dict(), self.types), backend="polars").to_native()
+        return polars_frame(self.to_dict(), self.types)
 
     def to_dataset(self) -> Any:
         """Return a `datasets.Dataset` of Hugging Face. MissingExtraError: datasets is not installed."""

@@ -31,6 +31,14 @@ def _pandas(own: Any) -> Any:
     return own.to_pandas().array
 
 
+def polars_frame(columns: Mapping[str, Sequence[Any]], types: Mapping[str, str]) -> Any:
+    """Return the columns as a polars data frame. MissingExtraError: polars is not installed."""
+    with needing("A polars data frame", "polars"):
+        import narwhals as nw  # noqa: PLC0415 (slow to load)
+
+        return nw.from_dict(typed_columns(columns, types), backend="polars").to_native()
+
+
 def to_dataset(columns: Mapping[str, Sequence[Any]], types: Mapping[str, str], features: Mapping[str, Any]) -> Any:
     """Return a Dataset of Hugging Face in these types and features. Categories are texts or numbers there."""
     with needing("A Dataset", "dptext[frames]"):

@@ -333,6 +333,20 @@ def test_released_ids_merge_with_the_frame(kind: str) -> None:
     assert found["key"].dtype == frame["key"].dtype
 
 
+@pytest.mark.parametrize("of", ["pandas", "polars", "rows"])
+def test_a_polars_frame_has_what_a_pandas_frame_has(of: str) -> None:
+    """Of any input: numbers stay numbers, as labels and as ids."""
+    pl = pytest.importorskip("polars")
+    rows = [{"text": text, "key": 7 + i, "label": i % 2} for i, text in enumerate(TEXTS)]
+    private = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "rows": list}[of](rows)
+    mechanism = dp.LabelOnly(labels=("0", "1"), epsilon=1.0).fit(public=[Record("", "x", "0"), Record("", "y", "1")])
+    found = dp.privatize(private, mechanism, label="label", id="key")
+    frame = found.to_polars()
+    assert frame.to_dict(as_series=False) == found.to_pandas().to_dict("list")
+    assert frame["key"].dtype.is_integer()
+    assert frame["label"].dtype.is_integer() == (of != "rows")
+
+
 COLUMNS = {"day": [DAY] * 3, "at": [dt.datetime(2024, 5, 17, 8)] * 3, "price": [Decimal("1.50")] * 3, "n": [1, 2, 3]}
 
 
