@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import threading
 import time
 from collections import deque
@@ -22,10 +23,11 @@ class FakeServer:
     Attributes:
         asked: path, headers and body of each request.
         faults: what goes wrong with the next completions, first in, first out: a status, "cut", "json", "type", "html",
-            "slow", "empty", "same" (the prompt is repeated), "more" (nothing stops it) or "think"; "" is none.
+            "slow", "empty", "same" (the prompt is repeated), "more" (nothing stops it), "long" (for its context) or
+            "think"; "" is none.
         newer: whether it takes `max_completion_tokens` in the place of `max_tokens`, and no temperature.
         biases: most entries of logit_bias that are taken; 0 refuses any, -1 takes and ignores them.
-        tokenizes: whether it tells tokens.
+        tokenizes: whether it tells tokens: line breaks, and what stands between them.
     """
 
     def __init__(self) -> None:
@@ -42,6 +44,11 @@ class FakeServer:
     def completions(self) -> list[dict[str, Any]]:
         """The bodies of what was asked for completions, without the probe."""
         return [body for path, _, body in self.asked if path.endswith("completions") and "green" not in str(body)]
+
+    @property
+    def tokenized(self) -> list[str]:
+        """The texts whose tokens were asked for."""
+        return [body["content"] for path, _, body in self.asked if path == "/tokenize"]
 
     def text(self, body: dict[str, Any]) -> str:
         """A text that no other is like, with the words that biases favour, and the key words that are asked for."""
@@ -86,10 +93,12 @@ def serving() -> Iterator[FakeServer]:
             if self.path == "/tokenize":
                 if not found.tokenizes:
                     return self.answered(b'{"error": "no such path"}', 404)
-                line, text = body["content"][:1], body["content"][1:]
-                parts = [line, text] if line == "\n" and text else [body["content"]]
+                parts = [each for each in re.split("(\n)", body["content"]) if each]
                 return self.answered(json.dumps({"tokens": [found.token(each) for each in parts]}).encode())
             fault = found.faults.popleft() if found.faults else ""
+            if fault == "long":
+                said = {"error": {"type": "exceed_context_size_error", "message": f"no: {body.get('prompt', '')}"}}
+                return self.answered(json.dumps(said).encode(), 400)
             if found.biases >= 0 and len(body.get("logit_bias", {})) > found.biases:
                 return self.answered(b'{"error": "too many"}', 400)
             if found.newer and {"max_tokens", "temperature"} & {*body}:

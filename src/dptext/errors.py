@@ -64,7 +64,15 @@ class ServerError(ConfigError):
 
 
 class ServerRefusedError(ServerError):
-    """A server refused a request. The message names the status of the answer."""
+    """A server refused a request. The message names the status of the answer.
+
+    Attributes:
+        too_long: whether the request is longer than the server's context, by what the server says.
+    """
+
+    def __init__(self, message: str, *, status: int = 0, too_long: bool = False) -> None:
+        super().__init__(message, status=status)
+        self.too_long = too_long
 
 
 class DataError(DPTextError, ValueError):

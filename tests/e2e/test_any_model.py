@@ -74,10 +74,11 @@ def test_a_server_that_fails_in_the_middle_loses_nothing(more: tuple[str, ...], 
     assert "What was written is in out.jsonl.part.jsonl: the same command goes on." in spent
     assert not (folder / "out.jsonl").exists()
     kept = [row["answer"] for row in rows(folder / "out.jsonl.part.jsonl")[1:] if "answer" in row]
-    assert len(kept) == 30 - 2  # two requests found out what the server takes
+    assert len(kept) == 30 - 5  # two found out what the server takes, and three the tokens of words
     fake.asked.clear()
     ran(folder, *given, *more)
     assert len(fake.completions) == 16 + 40 - len(kept)
+    assert len(fake.asked) == len(fake.completions) + 2  # the tokens of words are asked for again
     assert {*kept[16:]} <= {row["text"] for row in rows(folder / "out.jsonl")}
     assert not (folder / "out.jsonl.part.jsonl").exists()
 
@@ -107,6 +108,8 @@ def test_what_another_run_kept_is_refused_and_overwritten_by_force(folder: Path,
         ("pool", ("--template", "chat"), "Known: size, prior"),
         ("endpoint:http://127.0.0.1:1/v1#m", ("--dry-run", "--price", "cheap"), "Expected --price to be two prices"),
         ("endpoint:http://127.0.0.1:1/v1#m", ("--dry-run", "--price", "-1,2"), "Expected --price to be two prices"),
+        ("endpoint:http://127.0.0.1:1/v1#m", ("--dry-run", "--price", "inf,1"), "Expected --price to be two prices"),
+        ("endpoint:http://127.0.0.1:1/v1#m", (), "cannot be reached: start the server, and check the address"),
     ],
 )
 def test_what_cannot_write_is_said(

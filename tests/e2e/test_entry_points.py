@@ -99,6 +99,7 @@ def test_its_writer_writes(dptext: Run, folder: Path) -> None:
     assert "12 texts to echoed.jsonl" in said
     assert "by the writer echo" in said
     assert "rome" in (folder / "echoed.jsonl").read_text("utf-8")
+    assert "echo is a writer of a package, whose code was not checked" in dptext("explain echoed.jsonl")
     assert "Expected --writer echo, found echo with something after it" in dptext(
         "write a.summary x.jsonl --writer echo:loud", code=2
     )

@@ -25,6 +25,9 @@ KEY: Final = "OPENAI_API_KEY"
 _RETRIES: Final = 5  # the client waits half a second before the first, and twice as long before each next, up to 8
 _WRONG: Final = 3  # answers in a row that are no completions, after which the server is given up
 _SECONDS: Final = 120.0  # for an answer
+#: What servers say of a request that is longer than their context: llama.cpp, OpenAI, vLLM.
+_TOO_LONG: Final = ("exceed_context_size", "exceeds the available context", "context_length_exceeded",
+                    "maximum context length", "is longer than the maximum model length")  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -103,7 +106,7 @@ class Server:
         if key and not address.is_here and not address.base.startswith("https:"):
             raise ConfigError(f"Expected https:// for {address.host}, as the key in {KEY} goes there: or unset it.")
         logging.getLogger("openai").setLevel(logging.WARNING)  # below, it logs what is asked
-        self.retried = 0  # requests for completions that were sent again
+        self.again = 0  # requests that were sent again: retries, and questions whose answers were of no use
         self._lock = threading.Lock()
         self.address, self._newer = address, False  # whether the server takes the newer names of settings alone
         # Nothing is encrypted to http:// on this machine. Where nobody is trusted, no certificates are read, for 0.1 s.
@@ -114,6 +117,7 @@ class Server:
             follow_redirects=False, trust_env=not address.is_here, verify=trusted,
             event_hooks={"request": [self._count]},
         )  # fmt: skip
+        self._has_key = bool(key)
         self._client: OpenAI = openai.OpenAI(
             base_url=address.base, api_key=key or "none", timeout=seconds, max_retries=retries, http_client=http
         )
@@ -149,9 +153,10 @@ class Server:
         try:
             return self._answer(ask, lambda choice: choice.message.content)
         except ServerRefusedError as error:
-            if self._newer or error.status not in {400, 422}:
+            if self._newer or error.status not in {400, 422} or error.too_long:
                 raise
             self._newer = True
+            self._count_again()
             try:
                 return self._answer(ask, lambda choice: choice.message.content)
             except ServerRefusedError:
@@ -160,16 +165,21 @@ class Server:
 
     def _count(self, request: Any) -> None:
         # The client says in a header how often it has sent a request before.
-        if request.url.path.endswith("completions") and request.headers.get("x-stainless-retry-count", "0") != "0":
-            with self._lock:
-                self.retried += 1
+        if request.headers.get("x-stainless-retry-count", "0") != "0":
+            self._count_again()
+
+    def _count_again(self) -> None:
+        with self._lock:
+            self.again += 1
 
     def close(self) -> None:
         """End what is being asked, and ask nothing more."""
         self._client.close()
 
     def _answer(self, ask: Any, text_of: Any) -> ServerText:
-        for _ in range(_WRONG):
+        for time in range(_WRONG):
+            if time:
+                self._count_again()
             found = self._asked(ask)
             try:
                 text, usage = text_of(found.choices[0]), found.usage
@@ -202,29 +212,52 @@ class Server:
         """Ask, and return what was answered. ServerError: the server fails, or refuses."""
         import openai  # noqa: PLC0415 (an extra, slow to load)
 
-        host = self.address.host
         try:
             return ask()
-        except (openai.AuthenticationError, openai.PermissionDeniedError) as error:
-            # Chained errors would show the request.
-            said = f"{host} refused the key (status {error.status_code}): set {KEY}."
-            raise ServerError(said, status=error.status_code) from None
         except openai.APIStatusError as error:
-            status = error.status_code
-            if 400 <= status < 429 and status not in {408, 409}:
-                raise ServerRefusedError(
-                    f"{host} refused a request (status {status}): it may know no model {self.address.model!r}, or be "
-                    "asked for chats alone (--template chat).",
-                    status=status,
-                ) from None
-            times = f" {self._client.max_retries + 1} times" if status >= 400 else ""
-            raise ServerError(f"{host} failed{times} (status {status}).", status=status) from None
+            raise self._told(error.status_code, error.body) from None  # chained errors would show the request
         except openai.APITimeoutError:
-            raise ServerError(f"{host} did not answer in {self._client.timeout:.0f} seconds, several times.") from None
-        except openai.APIConnectionError:
-            raise ServerError(f"{self.address.base} cannot be reached, or breaks off its answers.") from None
+            raise ServerError(
+                f"{self.address.host} did not answer in {self._client.timeout:.0f} seconds, several times: ask for "
+                "less at once (--set at_once=1), or look into its log."
+            ) from None
+        except openai.APIConnectionError as error:
+            there = type(error.__cause__).__name__ not in {"ConnectError", "ConnectTimeout"}
+            said = "breaks off its answers: look into its log, and give the same command again." if there else (
+                "cannot be reached: start the server, and check the address, with its port and its /v1."
+            )  # fmt: skip
+            raise ServerError(f"{self.address.origin} {said}") from None
         except (openai.OpenAIError, ValueError):
             return None  # no JSON
+
+    def _told(self, status: int, body: object) -> ServerError:
+        """Return the error for an answer of this status, with what to do. Of the body one fact alone is told."""
+        host, model = self.address.host, self.address.model
+        if status in {401, 403}:
+            said = f"refused the key in {KEY} (status {status}): set another." if self._has_key else (
+                f"wants a key (status {status}): set {KEY}."
+            )  # fmt: skip
+            return ServerError(f"{host} {said}", status=status)
+        if 400 <= status < 429 and status not in {408, 409}:
+            if any(mark in str(body).lower() for mark in _TOO_LONG):
+                return ServerRefusedError(
+                    f"{host} refused a request (status {status}), which is longer than its context: start the server "
+                    "with a larger one, or give shorter texts (--set tokens=40).",
+                    status=status, too_long=True,
+                )  # fmt: skip
+            path = " have no such path (most addresses end with /v1)," if status == 404 else (
+                " have too small a context (start it with a larger one, or --set tokens=40),"
+            )  # fmt: skip
+            return ServerRefusedError(
+                f"{host} refused a request (status {status}): it may know no model {model!r},{path} or be asked for "
+                "chats alone (--template chat).",
+                status=status,
+            )
+        times = f" {self._client.max_retries + 1} times" if status >= 400 else ""
+        remedy = {429: "ask for less at once (--set at_once=1), or look at what your key may ask"}.get(status, (
+            "look into its log" if status >= 400 else "it leads to another address: give that one"
+        ))  # fmt: skip
+        return ServerError(f"{host} failed{times} (status {status}): {remedy}.", status=status)
 
 
 def _number(usage: Any, name: str) -> int:

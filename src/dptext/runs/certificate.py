@@ -16,6 +16,7 @@ from dptext._wording import html_text, plural
 from dptext.errors import ConfigError, DataError
 from dptext.privacy.events import Event, event_from_dict, event_to_dict
 from dptext.privacy.guarantee import Guarantee, Unit
+from dptext.runs.written_from import WRITER_TYPES, said_of_writer
 from dptext.text.files import sha256_of
 from dptext.text.formats import Format
 from dptext.text.inputs import parse_json, read_whole, telling
@@ -115,8 +116,8 @@ class Certificate:
         record: the record of plain text: "file", "line" or "block"; empty if records were rows.
         forms: the formats of the files of an input of several formats, sorted; else empty.
         derived: where the output comes from, if it was not computed from private records: for texts that were written
-            from a summary its sha256, as `summary`, the settings of the `writer`, and the sha256 of the `weights` of
-            its language model if it has one; for a sum of summaries the sha256 of each, as `added`.
+            from a summary its sha256, as `summary`, the settings of the `writer`, and what else `said_of_writer` reads;
+            for a sum of summaries the sha256 of each, as `added`.
     """
 
     settings: Mapping[str, Json]
@@ -161,6 +162,11 @@ class Certificate:
     def writes_from_summary(self) -> bool:
         """Whether the output has texts that were written from a summary."""
         return "writer" in self.derived
+
+    @property
+    def assumed_of_writer(self) -> tuple[str, ...]:
+        """What is assumed of the writer of texts from a summary, besides the assumptions of the guarantees."""
+        return tuple(cast("list[str]", self.derived.get("assumptions", [])))
 
     def to_json(self) -> str:
         """Return the certificate as JSON text."""
@@ -218,22 +224,7 @@ class Certificate:
         )
         head += f" {said_record(self.record, self.forms)}"
         if self.writes_from_summary:
-            weights = str(self.derived.get("weights", ""))[:12]
-            model = f" with a language model (sha256 of its weights {weights}...)" if weights else ""
-            if self.derived["writer"] == "endpoint":
-                named, base = self.derived.get("model"), self.derived.get("base")
-                model = (
-                    f" with the model {named!r} of the server at {base} (its weights were not checked: the server "
-                    "alone named it)"
-                )
-            head += (
-                f" The texts were written by {self.derived['writer']}{model} from the summary with sha256 "
-                f"{str(self.derived['summary'])[:12]}..., which has this guarantee; writing reads no private text and "
-                "costs nothing."
-            )
-            if self.derived.get("remote"):
-                words = ", names of labels and noisy words" if self.derived.get("steered") else " and names of labels"
-                head += f" Public examples{words} were sent to that server."
+            head += f" {said_of_writer(self.derived)}"
         elif self.derived:
             added = cast("list[str]", self.derived["added"])
             head += f" It is the sum of {len(added)} summaries: sha256 {', '.join(each[:12] for each in added)}."
@@ -319,7 +310,10 @@ def _read(data: Mapping[str, Json]) -> Certificate:
 def _derived(found: Mapping[str, Json]) -> dict[str, Json]:
     if "writer" in found:
         _digest(found["summary"])
-        _typed(found["writer"], str)
+        for name, kind in WRITER_TYPES.items():
+            if name in found:
+                _typed(found[name], kind)
+        _texts(found.get("assumptions", []))
         if "weights" in found:
             _digest(found["weights"])
     elif found:

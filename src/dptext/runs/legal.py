@@ -176,6 +176,7 @@ def _values(found: Verified, holding: Sequence[Guarantee]) -> dict[str, object]:
     stated = found.certificate.guarantees
     main = (holding or stated)[-1]
     assumed = dict.fromkeys(name for each in holding for name in each.assumptions)
+    assumed |= dict.fromkeys(found.certificate.assumed_of_writer)
     reveals = [*(name for each in stated for name in each.reveals), *found.certificate.also_reveals]
     odds = (f"{_factor(each.epsilon)} per {_NOUN[each.unit]}{' at distance 1' * bool(each.metric)}" for each in holding)
     return {

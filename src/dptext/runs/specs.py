@@ -10,7 +10,7 @@ import json
 import math
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import MISSING
 from functools import cache
 from pathlib import Path
@@ -91,9 +91,7 @@ def _spec(values: Mapping[str, Json], kinds: Mapping[str, type[Promise]], what: 
     for key, value in given.items():
         if moved is not None:
             moved.refuse(kind, key, value)
-        if key not in known:
-            hint = _nearest(key, list(known))
-            raise ConfigError(f"Expected {key!r} to be a setting of {kind}: {hint}Known: {', '.join(known)}.")
+        require_setting(key, kind, known)
         if isinstance(value, bool) and _types(cls)[key] is not bool:  # pydantic would take it for a number
             raise ConfigError(f"Expected {key}={value!r} not to be a boolean.")
         settings[key] = _value(cls, kind, key, value)
@@ -101,6 +99,13 @@ def _spec(values: Mapping[str, Json], kinds: Mapping[str, type[Promise]], what: 
         if key not in settings and field.default is MISSING and field.default_factory is MISSING:
             raise ConfigError(f"Setting {key!r} of {kind}: Field required. Give it a value, by --set {key}=VALUE.")
     return cls(**settings)
+
+
+def require_setting(key: str, of: str, known: Collection[str]) -> None:
+    """Raise ConfigError if a key is none of the known settings `of` something; the nearest known name is suggested."""
+    if key not in known:
+        hint = _nearest(key, list(known))
+        raise ConfigError(f"Expected {key!r} to be a setting of {of}: {hint}Known: {', '.join(known)}.")
 
 
 def _value(cls: type[Promise], kind: str, key: str, value: Json) -> object:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
 
 if TYPE_CHECKING:
     from dptext.synthesis.lengths import Length
@@ -11,6 +11,12 @@ if TYPE_CHECKING:
 #: How a model is asked: by lines that it goes on with, or by a question in its own chat template.
 Template: TypeAlias = Literal["lines", "chat"]
 TEMPLATES: Final = ("lines", "chat")
+#: How noisy numbers move what a server writes: by biases of tokens, by key words in what is asked, by both, or by
+#: biases where the server takes them, else key words.
+By: TypeAlias = Literal["auto", "bias", "words", "both"]
+BYS: Final = get_args(By)
+#: What moved a server, in words.
+MOVED_BY: Final = {"bias": "biases of tokens", "words": "key words", "both": "key words and biases of tokens"}
 _QUOTES: Final = {('"', '"'), ("'", "'"), ("“", "”"), ("‘", "’"), ("«", "»"), ("`", "`")}
 #: Examples: the meaning of the label, and the text, each in one line.
 Examples: TypeAlias = Sequence[tuple[str, str]]

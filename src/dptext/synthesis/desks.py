@@ -18,7 +18,7 @@ from dptext.synthesis.by_length import More
 from dptext.synthesis.kept_writing import KeptWriting
 from dptext.synthesis.spec import Progress
 from dptext.synthesis.word_targets import Shift, Steers, Texts, WordTargets
-from dptext.types import Floats
+from dptext.types import Floats, Json
 
 if TYPE_CHECKING:
     from multiprocessing.sharedctypes import Synchronized
@@ -33,6 +33,15 @@ class KeepsAnswers(Protocol):
 
     def keep(self, kept: KeptWriting) -> None:
         """Keep the answers there, and ask for none that is there."""
+
+
+@runtime_checkable
+class TellsWay(Protocol):
+    """A writer that found out something of a server."""
+
+    @property
+    def way(self) -> Mapping[str, Json]:
+        """What was found out, as the certificate has it; empty before anything is written."""
 
 
 @dataclass(slots=True)
@@ -73,6 +82,11 @@ class Desk:
         """sha256 of the weights of the model; empty where nobody here can read them."""
         return self._steered.weights
 
+    @property
+    def way(self) -> Mapping[str, Json]:
+        """What was found out of a server; empty if none was asked."""
+        return _way_of(self._steered)
+
     def keep(self, kept: KeptWriting) -> None:
         """Let a writer that asks a server keep each answer."""
         if isinstance(self._steered, KeepsAnswers):
@@ -99,6 +113,11 @@ class Desks:
     def weights(self) -> str:
         """sha256 of the weights of the model, as one of the processes loaded it; empty where nobody can read them."""
         return self._pool.submit(_weights).result()
+
+    @property
+    def way(self) -> Mapping[str, Json]:
+        """What one of the processes found out of a server; empty if none was asked."""
+        return self._pool.submit(_way).result()
 
     def keep(self, kept: KeptWriting) -> None:
         """Do nothing: a task is kept when its process has done it."""
@@ -196,6 +215,15 @@ def _end_with_parent() -> None:
 def _weights() -> str:
     ((steered, _),) = _STEERED
     return steered.weights
+
+
+def _way() -> Mapping[str, Json]:
+    ((steered, _),) = _STEERED
+    return _way_of(steered)
+
+
+def _way_of(steered: Steers) -> Mapping[str, Json]:
+    return steered.way if isinstance(steered, TellsWay) else {}
 
 
 def _shift(label: int, seed: int) -> Shift:

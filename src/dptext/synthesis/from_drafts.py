@@ -20,8 +20,8 @@ from dptext.errors import ConfigError
 from dptext.sampling.randomness import seeded
 from dptext.synthesis.asking import Examples
 from dptext.synthesis.by_length import More, examples_of_bin
-from dptext.synthesis.desks import KeepsAnswers
-from dptext.synthesis.from_model import FromLanguage
+from dptext.synthesis.desks import KeepsAnswers, TellsWay
+from dptext.synthesis.from_model import FromLanguage, require_price
 from dptext.synthesis.judging import believed
 from dptext.synthesis.kept_writing import KeptWriting
 from dptext.synthesis.lengths import Length, drawn_numbers
@@ -30,13 +30,18 @@ from dptext.synthesis.word_shifts import plain
 from dptext.synthesis.word_targets import Shift, Texts, WordTargets
 from dptext.synthesis.writer import is_readable, one_line
 from dptext.text.records import Record
-from dptext.types import Floats
+from dptext.types import Floats, Json
 
 CHARACTERS: Final = 4  #: of a token, about
 _USUAL: Final = 8.0  # pseudo-count: as if this many more drafts had words as public texts have them
 _STEP: Final = 0.7  # factor of each update of a shift after the first
 _LARGEST: Final = 10.0  # bound on the size of a shift of a word; what is repeated three times is left out
-_LEAST: Final = 0.05  # a smaller shift is none
+LEAST: Final = 0.05  #: a smaller shift is none
+#: What is assumed of a writer of a package.
+PACKAGE_IS_PUBLIC: Final = (
+    "the model behind the writer was trained on none of the private texts, and looks nothing up in them (the code of "
+    "its package was not checked)"
+)
 SURE: Final = 2.0  # deviations of the noise that a number of marks must surpass for its word to be a key word
 
 
@@ -110,14 +115,28 @@ class FromDrafts(FromLanguage):
             raise ConfigError(f"Expected weights of the writer's model to be a sha256, found {found.weights!r:.80}.")
         return Counted(by, found)
 
+    def said(self) -> dict[str, Json]:
+        """Return the settings as the certificate has them, and what is assumed of the writer."""
+        return {**FromLanguage.said(self), "assumptions": [PACKAGE_IS_PUBLIC]}
+
+    def notes(self, way: Mapping[str, Json]) -> Iterator[str]:
+        """Yield sentences on what was not checked."""
+        yield (
+            f"{type(self).__name__} is a writer of a package, whose code was not checked: it got "
+            f"{given_away(steered=self.steered)}, and may have sent them elsewhere."
+        )
+
     def asks(self, summary: Summary, price: tuple[float, float] | None) -> Iterator[str]:
         """Yield sentences on what would be asked of whom. `price` is that of a million tokens read, and written."""
+        require_price(price)
         self.require_words(summary)
         drafts = self.drafted(self.moving(summary))
         yield (
             f"{self.size + drafts:,} texts, {drafts:,} of them drafts, would be asked of {type(self).__name__}. What "
-            "leaves this machine is up to its package: it gets public examples, names of labels and noisy words."
+            f"leaves this machine is up to its package: it gets {given_away(steered=self.steered)}."
         )
+        if price is not None:
+            yield "What it costs is up to its package, too: --price says nothing of it."
 
 
 class Counted:
@@ -135,6 +154,11 @@ class Counted:
         """sha256 of the weights of the model; empty where nobody here can read them."""
         return self.drafter.weights
 
+    @property
+    def way(self) -> Mapping[str, Json]:
+        """What was found out of a server, as the certificate has it."""
+        return self.drafter.way if isinstance(self.drafter, TellsWay) else {}
+
     def shift(self, label: int, seed: int, more: More | None = None) -> Shift:
         """Return a shift as `Steers` does, `(2, width)`: shifts of the logarithms of the odds of words, and lifts."""
         by, set_ = self.by, self.by.settings
@@ -147,7 +171,7 @@ class Counted:
                 wanted = believed(by.numbers[label], float(by.units[label]), now, by.deviations[label])
                 sure = by.numbers[label] - by.units[label] * now > SURE * by.deviations[label]
             found[1] = np.where(sure, np.maximum(found[1] + wanted - now, 0.0), 0.0)
-            step = np.clip(np.log(_odds(wanted) / _odds(now)), -2.0, 3.0)
+            step = moved(wanted, now)
             found[0] = np.clip(found[0] + step * (_STEP if time else 1.0), -_LARGEST, _LARGEST)
         return found, 0.0, 0
 
@@ -165,7 +189,7 @@ class Counted:
     def _drafted(self, label: int, n: int, seed: int, shift: Floats, more: More | None) -> Sequence[str]:
         by, words = self.by, self.by.lexicon.words
         moves = Moves(
-            {words[i]: float(shift[0, i]) for i in np.flatnonzero(np.abs(shift[0]) >= _LEAST).tolist()},
+            {words[i]: float(shift[0, i]) for i in np.flatnonzero(np.abs(shift[0]) >= LEAST).tolist()},
             {words[i]: float(shift[1, i]) for i in np.flatnonzero(shift[1] > 0).tolist()},
         )
         found: list[str] = []
@@ -186,6 +210,12 @@ class Counted:
         return np.asarray((there + _USUAL * self.by.usual[label]) / (len(texts) + _USUAL))
 
 
+def given_away(*, steered: bool) -> str:
+    """Return what a writer gets that asks others, in words."""
+    words = ", names of labels, and noisy words, each with how much more or less frequent it should be"
+    return f"public examples{words if steered else ' and names of labels'}"
+
+
 def examples_of(by: WordTargets, place: int = 0) -> list[tuple[str, str]]:
     """Return the public examples of the length at this place, each after the meaning of its label.
 
@@ -195,6 +225,16 @@ def examples_of(by: WordTargets, place: int = 0) -> list[tuple[str, str]]:
     shown = [Record("", text, label) for text, label in by.examples]
     own = examples_of_bin(shown, by.bins, place)
     return [(named.get(each.label or "", each.label or by.names[0]), one_line(each.text)[:most]) for each in own]
+
+
+def moved(wanted: Floats, now: Floats) -> Floats:
+    """Return the first shift of the logarithms of the odds of words, from their rates `(width,)` to those wanted."""
+    return np.asarray(np.clip(np.log(_odds(wanted) / _odds(now)), -2.0, 3.0))
+
+
+def least_rates(usual: Floats, drafts: int) -> Floats:
+    """Return the least rates of words `(width,)` that so many drafts can show, beside the `usual` ones."""
+    return np.asarray(_USUAL * usual / (drafts + _USUAL))
 
 
 def _odds(rates: Floats) -> Floats:

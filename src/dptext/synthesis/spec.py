@@ -22,6 +22,7 @@ from dptext.synthesis.space import ENCODERS, MOST_WORDS
 from dptext.synthesis.sums import Draws, Noise
 from dptext.text.column_types import LABEL_TYPES, leave_as
 from dptext.text.records import Record
+from dptext.types import Json
 
 PUBLIC_POOL = "the pool, the labels, the encoder and all settings are public and hold no private text"
 NoisyRelation = Literal["add_or_remove_one", "replace_one"]
@@ -46,6 +47,7 @@ class Synthetic:
         data: contents of the output file if no text is released; empty takes the report as JSON.
         weights: sha256 of the weights of the language model that wrote the texts; empty if none did.
         cells: cells of the columns of a table for each text, where texts follow them; None where they do not.
+        way: what a writer found out of a server, as the certificate has it; empty if it asked none.
     """
 
     texts: tuple[str, ...]
@@ -55,6 +57,7 @@ class Synthetic:
     data: bytes = field(default=b"", repr=False)
     weights: str = ""
     cells: tuple[tuple[int, ...], ...] | None = None
+    way: Mapping[str, Json] = field(default_factory=dict)
 
 
 class Fitted(Protocol):

@@ -71,19 +71,20 @@ def test_a_fault_that_passes_is_tried_again(fault: str, fake: FakeServer) -> Non
 @pytest.mark.parametrize(
     ("fault", "error", "said"),
     [
-        ("401", ServerError, f"refused the key (status 401): set {KEY}"),
-        ("403", ServerError, "refused the key (status 403)"),
-        ("404", ServerRefusedError, "may know no model 'tiny'"),
-        ("400", ServerRefusedError, "status 400"),
+        ("401", ServerError, f"refused the key in {KEY} (status 401): set another"),
+        ("403", ServerError, f"refused the key in {KEY} (status 403)"),
+        ("404", ServerRefusedError, "may know no model 'tiny', have no such path (most addresses end with /v1)"),
+        ("400", ServerRefusedError, "(status 400): it may know no model 'tiny', have too small a context"),
+        ("long", ServerRefusedError, "(status 400), which is longer than its context: start the server with a larger"),
         ("422", ServerRefusedError, "status 422"),
-        ("429", ServerError, "failed 2 times (status 429)"),
-        ("500", ServerError, "failed 2 times (status 500)"),
-        ("cut", ServerError, "breaks off its answers"),
+        ("429", ServerError, "failed 2 times (status 429): ask for less at once (--set at_once=1)"),
+        ("500", ServerError, "failed 2 times (status 500): look into its log"),
+        ("cut", ServerError, "breaks off its answers: look into its log"),
         ("json", ServerError, "no completions"),
         ("html", ServerError, "no completions"),
         ("type", ServerError, "no completions"),
-        ("slow", ServerError, "did not answer in 1 seconds"),
-        ("307", ServerError, "status 307"),
+        ("slow", ServerError, "did not answer in 1 seconds, several times: ask for less at once"),
+        ("307", ServerError, "(status 307): it leads to another address"),
     ],
 )
 def test_a_fault_that_stays_is_told_without_texts_and_keys(
@@ -101,8 +102,37 @@ def test_a_fault_that_stays_is_told_without_texts_and_keys(
 
 
 def test_a_server_that_is_not_there(fake: FakeServer) -> None:
-    with pytest.raises(ServerError, match="cannot be reached"):
-        Server(Address.of("http://127.0.0.1:9/v1#tiny"), retries=0).completed(PROMPT, tokens=7, temperature=0.5)
+    with pytest.raises(ServerError) as caught:
+        Server(Address.of("http://127.0.0.1:9/secret/v1#tiny"), retries=0).completed(PROMPT, tokens=7, temperature=0.5)
+    assert str(caught.value) == (
+        "http://127.0.0.1:9 cannot be reached: start the server, and check the address, with its port and its /v1."
+    )
+
+
+def test_a_server_that_wants_a_key_where_none_is_set(fake: FakeServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(KEY)
+    fake.faults.append("401")
+    with pytest.raises(ServerError, match=rf"wants a key \(status 401\): set {KEY}\.$"):
+        client(fake).completed(PROMPT, tokens=7, temperature=0.5)
+
+
+def test_what_is_too_long_is_not_asked_again(fake: FakeServer) -> None:
+    fake.faults.append("long")
+    server = client(fake)
+    with pytest.raises(ServerRefusedError, match="longer than its context") as caught:
+        server.answered("Why?", tokens=7, temperature=0.5)
+    assert (caught.value.too_long, len(fake.asked), server.again) == (True, 1, 0)
+
+
+@pytest.mark.parametrize("fault", ["429", "500", "cut", "json", "type"])
+def test_what_is_sent_again_is_counted(fault: str, fake: FakeServer) -> None:
+    server = client(fake)
+    fake.faults.extend([fault, fault])
+    server.completed(PROMPT, tokens=7, temperature=0.5)
+    assert (len(fake.asked), server.again) == (3, 2)
+    fake.newer = True
+    server.answered("Why?", tokens=7, temperature=0.5)
+    assert (len(fake.asked), server.again) == (5, 3)
 
 
 def test_an_empty_text_is_an_answer(fake: FakeServer) -> None:

@@ -17,7 +17,7 @@ from dptext.errors import ConfigError, ServerError
 from dptext.runs import writing
 from dptext.synthesis.asking import Examples, answer_line, completion_line, lines, question
 from dptext.synthesis.by_length import More
-from dptext.synthesis.from_drafts import Counted, FromDrafts, Moves, examples_of
+from dptext.synthesis.from_drafts import PACKAGE_IS_PUBLIC, Counted, FromDrafts, Moves, examples_of
 from dptext.synthesis.kept_writing import KeptWriting
 from dptext.synthesis.word_targets import WordTargets
 
@@ -313,6 +313,24 @@ def test_a_task_without_a_text_is_not_kept(summary: Any, tmp_path: Path, monkeyp
 def test_what_a_package_would_be_asked_is_not_called_local(summary: Any) -> None:
     (said,) = writing.prepared(summary, **RUN).asks()
     assert said.startswith("640 texts, 240 of them drafts, would be asked of Drawn. What leaves this machine is up to")
+    assert said.endswith("it gets public examples, names of labels, and noisy words, each with how much more or less "
+                         "frequent it should be.")  # fmt: skip
+    *_, paid = writing.prepared(summary, **RUN).asks((1.0, 2.0))
+    assert paid == "What it costs is up to its package, too: --price says nothing of it."
+    (still,) = writing.prepared(summary, **RUN, steered=False).asks()
+    assert "noisy" not in still
+    with pytest.raises(ConfigError, match="Expected --price to be two prices"):
+        list(writing.prepared(summary, **RUN).asks((1.0, float("inf"))))
+
+
+@pytest.mark.usefixtures("brought")
+def test_of_a_package_is_said_that_its_code_was_not_checked(summary: Any) -> None:
+    made = dp.write(summary, **RUN, seed=1)
+    assert made.sentences[0].startswith("Drawn is a writer of a package, whose code was not checked: it got public")
+    assert made.sentences[0].endswith("and may have sent them elsewhere.")
+    assert made.certificate.assumed_of_writer == (PACKAGE_IS_PUBLIC,)
+    assert "drawn is a writer of a package, whose code was not checked" in made.certificate.explain()
+    assert "sha256 of its weights, as the package says, 555555555555..." in made.certificate.explain()
 
 
 @pytest.mark.parametrize("data", [b"", b"[1]\n", b"{oh", b"null\n", b"\xff\xfe", b'{"a": 1}\n{"b"', b"my,notes\n1,2"])

@@ -177,12 +177,12 @@ def test_a_length_that_the_tokens_cannot_reach_is_refused() -> None:
 
 def test_a_dry_run_counts_the_tokens_of_each_length_and_says_that_lengths_are_told(summary: Any) -> None:
     given = {"base": "http://127.0.0.1:1/v1", "model": "m", "size": 100, "tokens": 300}
-    (_, tokens, sent, *_) = FromEndpoint(**given, drafts=5, matches=0).asks(summary.summary, None)
+    (tokens, _, _, sent, *_) = FromEndpoint(**given, drafts=5, matches=0).asks(summary.summary, None)
     # half of the texts are short (8 tokens), a third of the others, too; the rest may have 300
     assert int(re.search(r"at most ([\d,]+) written", tokens).group(1).replace(",", "")) == pytest.approx(  # type: ignore[union-attr]
         110 * (0.65 * 8 + 0.35 * 300), rel=0.05
     )
-    assert "of the noisy numbers the words" in sent
+    assert sent.endswith("and of the noisy numbers:")
     (*_, still) = FromEndpoint(**given, steered=False).asks(summary.summary, None)
     assert "No noisy number does, but for how many texts each label and length has." in still
 

@@ -15,7 +15,8 @@ from commands import dptext
 from dptext.language.reading import packaged
 from dptext.language.server import Address, Server
 from dptext.synthesis.from_drafts import Moves
-from dptext.synthesis.from_endpoint import FromEndpoint, ServerDrafter
+from dptext.synthesis.from_endpoint import FromEndpoint
+from dptext.synthesis.server_drafter import ServerDrafter
 from scripts import needs
 
 #: Seconds each, and 93 MB of weights.
@@ -34,7 +35,7 @@ def test_the_server_takes_biases_and_follows_them(base: str) -> None:
     set_ = FromEndpoint(base=base, model="smollm2", tokens=16)
     lexicon = rome.summary().summary.public.lexicon
     writer = ServerDrafter(set_, Server(Address.of(f"{base}#smollm2")), lexicon)
-    assert writer.takes == 300
+    assert writer.found().biases == 300
     shares = []
     for shift in (0.0, 13.0):  # the word is rare here: 8 are too few
         moves = Moves({"cinema": shift} if shift else {}, {})
