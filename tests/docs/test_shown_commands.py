@@ -133,7 +133,7 @@ def prepare(page: str, folder: Path) -> None:
             (folder / f"{name}.jsonl").write_text("\n".join(lines) + "\n", "utf-8")
         tongues.saved_encoder(folder / "made", [row["text"] for row in pool]).rename(folder / "multilingual")
     if page.endswith("your-own-model.md"):
-        torch_folders.saved(folder / "models" / "own", "qwen2", positions=1_000)
+        torch_folders.saved(folder / "models" / "own", "mistral", positions=1_000)
         for name, part in {"private": records[400:700], "pool": records[:200]}.items():
             rows = [f'"{r.text}",{r.label}' for r in part if name == "pool" or r.label in {"health", "travel"}]
             (folder / f"{name}.csv").write_text("\n".join(["text,label", *rows]) + "\n", "utf-8")
