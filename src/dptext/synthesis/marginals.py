@@ -165,7 +165,7 @@ class Axes:
         """Return the names of the pairs that are measured unless some are named, those with few cells first.
 
         `scale` is the deviation of the noise of one marginal that takes the share of all columns alone. A pair is taken
-        as long as noise moves at most 15% of the units of any pair to other cells. Pairs with topics come last, and
+        if noise then moves at most 15% of the units of any taken pair to other cells. Pairs with topics come last, and
         not with the columns that are `followed`, whose class means say more of their texts.
         """
         pairs = {name: each for name, each in self.pairs.items() if self.topic not in each.axes}
@@ -176,11 +176,12 @@ class Axes:
         }
         found, whole, largest = list[str](), math.fsum(map(_weight, self.one_way)), 0.0
         for name, pair in pairs.items():
-            whole, largest = whole + _weight(pair), max(largest, pair.size / math.sqrt(_weight(pair)))
-            # Noise moves most of the pair with most cells: it grows with size / sqrt(weight).
-            if _MEAN_NOISE * scale * largest * math.sqrt(whole) / about > _MOVED:
-                break
-            found.append(name)
+            more, larger = whole + _weight(pair), max(largest, pair.size / math.sqrt(_weight(pair)))
+            # Noise moves most of the pair with most cells: it grows with size / sqrt(weight). Further pairs of the same
+            # kind have more cells, and are left out, too; one with topics may have fewer.
+            if _MEAN_NOISE * scale * larger * math.sqrt(more) / about <= _MOVED:
+                whole, largest = more, larger
+                found.append(name)
         return tuple(found)
 
 

@@ -51,6 +51,12 @@ def test_topics_take_no_pair_from_columns(scale: float) -> None:
         assert "size+topics" not in with_topics.usual_pairs(scale, 5_000, ("size",))
 
 
+def test_a_pair_with_few_topics_is_measured_where_larger_pairs_of_columns_are_not() -> None:
+    few = replace(AXES, topics=2)
+    partly = [scale for scale in range(1, 200) if 0 < len(AXES.usual_pairs(scale, 5_000)) < len(AXES.pairs)]
+    assert any(few.usual_pairs(scale, 5_000) != AXES.usual_pairs(scale, 5_000) for scale in partly)
+
+
 @pytest.mark.parametrize("scale", [3, 10, 20, 40, 90])
 def test_noise_moves_no_more_of_a_pair_that_is_measured_than_is_said(scale: float) -> None:
     """As decision 27 says it: of any pair among those that are measured."""
