@@ -349,6 +349,12 @@ def test_every_sentence_is_said_of_some_release() -> None:
         assert any(pattern.fullmatch(line) for line in lines), text
 
 
+def test_what_is_assumed_of_a_writer_is_said() -> None:
+    derived = {"summary": "0" * 64, "writer": "endpoint", "assumptions": ["the server looks nothing up"]}
+    guarantee = replace(promised(basis=Basis.CONDITIONAL, assumptions=("x",)), reveals=())
+    assert "the server looks nothing up" in page(guarantee, also_reveals=(), derived=derived).text()
+
+
 # ------------------------------------------------------------------------------------------------- form
 
 
