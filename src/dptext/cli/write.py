@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -210,7 +211,7 @@ def _prices(text: str | None) -> tuple[float, float] | None:
         return None
     try:
         read, written = (float(part) for part in text.split(","))
-        if min(read, written) >= 0:
+        if min(read, written) >= 0 and math.isfinite(read + written):
             return read, written
     except ValueError:
         pass

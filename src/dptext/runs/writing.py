@@ -19,6 +19,7 @@ from dptext.runs.carried import Carried, require_own_names
 from dptext.runs.certificate import Certificate, certificate_path
 from dptext.runs.known_languages import written_in
 from dptext.runs.results import IN_MEMORY
+from dptext.runs.specs import require_setting
 from dptext.runs.summarizing import ReadSummary, read_summary
 from dptext.runs.synthesized import Synthesized
 from dptext.runs.written_columns import WrittenColumns
@@ -110,6 +111,8 @@ class Prepared:
         if isinstance(self.how, FromPool):
             size = self.how.size or len(self.summary.public.pool.texts)
             yield f"At most {size:,} texts of the pool would leave. No model is asked, and nothing leaves this machine."
+            if price is not None:
+                yield "Nothing is paid for them, as no server is asked: --price is for endpoint:BASE_URL#MODEL."
             return
         if self.warning:
             yield self.warning
@@ -171,12 +174,15 @@ def prepared(
     kind = WRITERS[name]
     if issubclass(kind, FromLanguage):
         given = {**(kind.at(place) if place else {}), **given}
+    known = [each.name for each in fields(kind)]
+    for key in given:
+        require_setting(key, f"the writer {name}", known)
     try:
         how = kind(**given)  # type: ignore[arg-type]
     except TypeError:
-        known = ", ".join(each.name for each in fields(kind))
         raise ConfigError(
-            f"Expected settings of the writer {name}, found {', '.join(given)}. Known: {known}."
+            f"Expected settings of the writer {name} of their types, such as size=200, found "
+            f"{', '.join(given)}."
         ) from None
     if isinstance(how, FromLanguage):
         how = how.of_summary(found.spec)
@@ -320,7 +326,7 @@ def write(
         *(each for each in (by.instead, by.warning) if each), *_too_large(by.summary, how), *made.sentences,
         *_shares(by.summary, by.mix), *table.empty(by.summary),
     )  # fmt: skip
-    model = {"weights": made.weights} if made.weights else {}
+    model = {**({"weights": made.weights} if made.weights else {}), **made.way}
     return _derived(
         replace(made, sentences=said), table, by.certificate, by.sha256, {**by.said, **model}, by.inputs,
         replace(named, id=table.id, keep=tuple(table.columns)), by.carried,

@@ -173,6 +173,8 @@ def test_the_corpus_has_the_words_of_the_noisy_numbers(fake: FakeServer) -> None
     assert "looks things up in private texts, or what it keeps or passes on" in named
     assert moved == "What moved it: biases of tokens, at most 300 at once."
     derived = made.certificate.derived
+    assert (derived["by"], derived["moved_by"], derived["biases_taken"]) == ("auto", "bias", 300)
+    assert "What moved the model: biases of tokens, at most 300 in a request." in made.certificate.explain()
     assert (derived["writer"], derived["base"], derived["model"]) == ("endpoint", fake.address[:-3], "tiny")
     assert "weights" not in derived
     assert derived["remote"] is False
