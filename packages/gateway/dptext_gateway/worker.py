@@ -310,7 +310,7 @@ class Worker:
         if wish.format is Format.JSONL and not is_json_lines(source):
             raise EndedError(_NOT_JSON)
         if (said := other_form(source, wish.format, None)) is not None:
-            raise EndedError(said.replace("its name or --format says", "format says"))
+            raise EndedError(said.replace("its name or ", "").replace("--format", "format"))
         if not row.not_before:  # it begins
             self._room(row)
         if wish.format is Format.PARQUET:  # a few bytes can hold any number of rows

@@ -181,8 +181,7 @@ def prepared(
         how = kind(**given)  # type: ignore[arg-type]
     except TypeError:
         raise ConfigError(
-            f"Expected settings of the writer {name} of their types, such as size=200, found "
-            f"{', '.join(given)}."
+            f"Expected settings of the writer {name} of their types, such as size=200, found {', '.join(given)}."
         ) from None
     if isinstance(how, FromLanguage):
         how = how.of_summary(found.spec)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, cast
 
-from dptext.synthesis.asking import MOVED_BY
 from dptext.types import Json
 
 #: The writers of dptext. Any other is one of a package.
@@ -42,6 +41,8 @@ def _sentences(derived: Mapping[str, Json]) -> Iterator[str]:
     )
     words = ", names of labels and noisy words" if derived.get("steered") else " and names of labels"
     if at_server:
+        from dptext.synthesis.asking import MOVED_BY  # noqa: PLC0415 (runs that answer each text load no synthesis)
+
         if moved := MOVED_BY.get(str(derived.get("moved_by"))):
             most = cast("int", derived.get("biases_taken", 0))
             yield f"What moved the model: {moved}{f', at most {most:,} in a request' if most else ''}."

@@ -28,7 +28,10 @@ def other_form(path: Path, kind: Format, encoding: str | None, opener: Opener = 
     lines = [line for line in (each.strip("\ufeff \t\r") for each in first.split("\n")) if line]
     found = None if "\0" in first or not lines else _of_lines(lines) if kind is Format.JSONL else _of_first(lines, kind)
     named = _NAMES.get(kind, kind.upper())
-    return None if found is None else f"Expected {named}, as its name or --format says, found {found}."
+    if found is None:
+        return None
+    remedy = next((f": name it with --format {form.value}" for form, name in _NAMES.items() if name == found), "")
+    return f"Expected {named}, as its name or --format says, found {found}{remedy}."
 
 
 def _of_lines(lines: list[str]) -> str | None:

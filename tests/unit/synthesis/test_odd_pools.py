@@ -159,7 +159,7 @@ def test_what_needs_no_encoder_is_checked_before_it_reads(monkeypatch: pytest.Mo
         with pytest.raises(ConfigError):
             spec.fit(public=records(texts))
     monkeypatch.setattr("dptext_lab.baselines.prediction.load_language_model", lambda _: tiny_language.model())
-    with pytest.raises(ConfigError, match="tokens in a prompt"):
+    with pytest.raises(ConfigError, match="as the language model reads no more"):
         replace(Prediction.tiny()[2], tokens=40).fit(public=records(GOOD))
 
 

@@ -234,7 +234,7 @@ def test_a_file_in_another_format_than_json_lines_is_not_charged(fresh: Served) 
     line = b'{"text": "secret", "label": "travel"}'
     for i, (data, kind, said) in enumerate(
         (
-            (line + b"\n", "csv", "Expected CSV, as format says, found JSON Lines."),
+            (line + b"\n", "csv", "Expected CSV, as format says, found JSON Lines: name it with format jsonl."),
             (b"{\n" + line[1:-1] + b"\n}\n", "jsonl", "found JSON over several lines."),
         )
     ):
