@@ -27,13 +27,14 @@ class FakeServer:
             "think"; "" is none.
         newer: whether it takes `max_completion_tokens` in the place of `max_tokens`, and no temperature.
         biases: most entries of logit_bias that are taken; 0 refuses any, -1 takes and ignores them.
+        counts: whether it says how many tokens it read and wrote.
         tokenizes: whether it tells tokens: line breaks, and what stands between them.
     """
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, dict[str, str], dict[str, Any]]] = []
         self.faults: deque[str] = deque()
-        self.biases, self.tokenizes, self.newer, self.address = 1_000, True, False, ""
+        self.biases, self.tokenizes, self.newer, self.counts, self.address = 1_000, True, False, True, ""
         self._tokens, self._lock, self._written = dict[str, int](), threading.Lock(), 0
 
     def token(self, text: str) -> int:
@@ -122,7 +123,7 @@ def serving() -> Iterator[FakeServer]:
             choice = {"text": text, "index": 0, "finish_reason": "stop"}
             if "messages" in body:
                 choice["message"] = {"role": "assistant", "content": text}
-            usage = {"prompt_tokens": 40, "completion_tokens": 9, "total_tokens": 49}
+            usage = {"prompt_tokens": 40, "completion_tokens": 9, "total_tokens": 49} if found.counts else None
             data = json.dumps({"id": "a", "object": "text_completion", "created": 0, "model": "tiny",
                                "choices": [choice], "usage": usage}).encode()  # fmt: skip
             if fault == "cut":

@@ -187,7 +187,7 @@ def write(
     by, n = certificate.derived["writer"], plural(len(made.releases), "text")
     print(f"Written: {n} to {files_of(target)}, by the writer {by}. It cost nothing.")
     listed_there = set(made.report.sentences()) - set(made.report.warnings)  # the page and `summary show` have these
-    print("\n".join([*(each for each in made.sentences if each not in listed_there), ""]))
+    print("\n".join([*(each for each in made.sentences if each not in {*listed_there, ready.warning}), ""]))
     print(made.guarantees[-1].sentence())
     page = f"{target.name}{REPORT_SUFFIXES[1]}"
     print(f"Next: {shlex.join(['dptext', 'explain', str(target)])}; open {page}.")

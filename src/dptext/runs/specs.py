@@ -105,7 +105,9 @@ def require_setting(key: str, of: str, known: Collection[str]) -> None:
     """Raise ConfigError if a key is none of the known settings `of` something; the nearest known name is suggested."""
     if key not in known:
         hint = _nearest(key, list(known))
-        raise ConfigError(f"Expected {key!r} to be a setting of {of}: {hint}Known: {', '.join(known)}.")
+        raise ConfigError(
+            f"Expected {key!r} to be a setting of {of}: {hint or 'it is none. '}Known: {', '.join(known)}."
+        )
 
 
 def _value(cls: type[Promise], kind: str, key: str, value: Json) -> object:

@@ -39,13 +39,17 @@ def _sentences(derived: Mapping[str, Json]) -> Iterator[str]:
         f"The texts were written by {writer}{model} from the summary with sha256 {str(derived['summary'])[:12]}..., "
         "which has this guarantee; writing reads no private text and costs nothing."
     )
-    words = ", names of labels and noisy words" if derived.get("steered") else " and names of labels"
+    words = ", names of labels and how many texts each should have"
+    if derived.get("steered"):
+        words = ", names of labels, how many texts each should have, and noisy words"
     if at_server:
         from dptext.synthesis.asking import MOVED_BY  # noqa: PLC0415 (runs that answer each text load no synthesis)
 
         if moved := MOVED_BY.get(str(derived.get("moved_by"))):
             most = cast("int", derived.get("biases_taken", 0))
             yield f"What moved the model: {moved}{f', at most {most:,} in a request' if most else ''}."
+        if not derived.get("steered"):
+            yield "Nothing moved the model: it was not steered."
         yield (
             "Nobody can check what the model was trained on, whether the server looks things up in private texts, and "
             "whether it keeps or passes on what it is asked."

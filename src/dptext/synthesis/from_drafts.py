@@ -212,8 +212,10 @@ class Counted:
 
 def given_away(*, steered: bool) -> str:
     """Return what a writer gets that asks others, in words."""
-    words = ", names of labels, and noisy words, each with how much more or less frequent it should be"
-    return f"public examples{words if steered else ' and names of labels'}"
+    if steered:
+        words = "noisy words, each with how much more or less frequent it should be"
+        return f"public examples, names of labels, how many texts of each are wanted, and {words}"
+    return "public examples, names of labels, and how many texts of each are wanted"
 
 
 def examples_of(by: WordTargets, place: int = 0) -> list[tuple[str, str]]:

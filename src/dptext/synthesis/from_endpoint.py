@@ -9,11 +9,11 @@ from typing import Final
 import numpy as np
 
 from dptext.language.server import Server
-from dptext.synthesis.asking import MOVED_BY, lines, question
+from dptext.synthesis.asking import MOVED_BY
 from dptext.synthesis.from_drafts import CHARACTERS, examples_of, given_away
 from dptext.synthesis.from_model import ROUNDS, require_price
 from dptext.synthesis.sent_words import SentWords
-from dptext.synthesis.server_drafter import KEY_WORDS, ServerDrafter, probes
+from dptext.synthesis.server_drafter import KEY_WORDS, ServerDrafter, probes, prompt_of
 from dptext.synthesis.server_settings import ServerSettings
 from dptext.synthesis.summary import Summary
 from dptext.synthesis.word_targets import WordTargets
@@ -38,6 +38,8 @@ class FromEndpoint(ServerSettings):
             f"The server {self.address.host} named the model {self.model!r}: its weights were not checked, nor what it "
             "trained on, whether it looks things up in private texts, or what it keeps or passes on."
         )
+        if not self.steered:
+            yield "Nothing moved it: steered=false."
         if way:
             biases = f", at most {way['biases_taken']:,} at once" if way["biases_taken"] else ""
             yield f"What moved it: {MOVED_BY[str(way['moved_by'])]}{biases}."
@@ -62,11 +64,12 @@ class FromEndpoint(ServerSettings):
         drafts, shown = self.drafted(len(labels)), [examples_of(by, place) for place in range(len(by.bins))]
         yield from self._numbers(by, entries, drafts, shown, price)
         sent = f"What goes there: {max(map(len, shown))} public examples and the name of a label in each request"
+        of = "label and length" if len(by.bins) > 1 else "label"
         if not self.steered:
-            of = "label and length" if len(by.bins) > 1 else "label"
             yield f"{sent}. No noisy number does, but for how many texts each {of} has."
             return
         yield f"{sent}, and of the noisy numbers:"
+        yield f"- how many texts each {of} has, as so many are asked for."
         least, most = KEY_WORDS
         keys = f"{least} to {most} key words in a request, if there are so many whose numbers surpass the noise"
         if self.by != "words":
@@ -93,16 +96,21 @@ class FromEndpoint(ServerSettings):
         price: tuple[float, float] | None,
     ) -> Iterator[str]:
         """Yield sentences on the numbers of requests and tokens, and on what they cost."""
-        ask = question if self.template == "chat" else lines
+        words = () if self.by == "bias" or not self.steered else by.lexicon.words[: KEY_WORDS[1]]
         # By label and length, in bytes, as letters of most other scripts have several of both bytes and tokens.
-        long = [[len(ask(each, by.names[entry]).encode()) for each in shown] for entry in entries]
+        bins = by.bins.lengths if len(by.bins) > 1 else [None]
+        asked_each = [
+            [prompt_of(self, by.lexicon, each, by.names[entry], words, bins[i]) for i, each in enumerate(shown)]
+            for entry in entries
+        ]
+        long = [[len(prompt.encode()) for prompt in own] for own in asked_each]
         read = float((by.lengths[entries] * long).sum()) / len(entries) / CHARACTERS
         tokens = [self.most_tokens_of(each) for each in by.bins.lengths]
         written = float((by.lengths[entries] * tokens).sum()) / len(entries)
 
         def used(requests: int) -> str:
             cost = (requests * (read * price[0] + written * price[1])) / 1e6 if price else 0.0
-            paid = f", at most about {cost:,.2f} by the price that was named" if price else ""
+            paid = f", about {cost:,.2f} by the price that was named" if price else ""
             tokens_read, most = requests * read, requests * written
             return f"About {tokens_read:,.0f} tokens would be read, and at most {most:,.0f} written{paid}"
 

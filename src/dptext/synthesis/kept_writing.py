@@ -79,7 +79,9 @@ class KeptWriting:
             head = json.loads(first)
         except ValueError:
             head = None
-        if not (isinstance(head, dict) and head.get("kept by") == _MARK and {"run", "seed"} <= {*head}):
+        if not (
+            isinstance(head, dict) and head.get("kept by") == _MARK and "run" in head and type(head.get("seed")) is int
+        ):
             raise ConfigError(f"Expected {path.name} to be free for what is written, found another file: move it away.")
         if head["run"] != new.head["run"]:
             if replace:

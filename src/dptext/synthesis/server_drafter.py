@@ -14,7 +14,7 @@ from dptext.errors import ConfigError, ServerError, ServerRefusedError
 from dptext.language.server import Server, ServerText
 from dptext.synthesis.asking import Examples, answer_line, completion_line, lines, question
 from dptext.synthesis.by_length import More
-from dptext.synthesis.from_drafts import Moves
+from dptext.synthesis.from_drafts import CHARACTERS, Moves
 from dptext.synthesis.kept_writing import KeptWriting
 from dptext.synthesis.lengths import Length, whole_sentences
 from dptext.synthesis.lexicon import Lexicon
@@ -37,6 +37,21 @@ _PROBE_WORD: Final = " apple"
 def probes(biases: int) -> int:
     """Return the largest number of public questions that find out whether so many biases are taken."""
     return 2 + biases.bit_length()
+
+
+def prompt_of(
+    settings: ServerSettings,
+    lexicon: Lexicon,
+    examples: Examples,
+    name: str,
+    words: Sequence[str],
+    length: Length | None,
+) -> str:
+    """Return what a server is asked for a text of the label `name`, with these key words, if any."""
+    if settings.template == "chat":
+        return question(examples, name, words, length)
+    keys = [[lexicon.words[i] for i in sorted(lexicon.known(text))[:_SHOWN_WORDS]] for _, text in examples]
+    return lines(examples, name, words, keys)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +108,13 @@ class ServerDrafter:
         self._asked += kept.requests
         self.tokens += kept.tokens
         if "way" in kept.head:
-            self._way = ServerWay(**kept.head["way"])
+            try:
+                self._way = ServerWay(**kept.head["way"])
+            except TypeError:
+                raise ConfigError(
+                    f"Expected {kept.path.name} to say how the server is moved, found a damaged line: remove the file "
+                    "to begin anew."
+                ) from None
             self._open = self._way.is_open
         else:
             kept.head["way"] = asdict(self.found())
@@ -153,10 +174,19 @@ class ServerDrafter:
         source, length = np.random.default_rng(seed), moves.length
         new = any(not answers.get((seed, place)) for place in range(n))
         bias = self._biases(moves.shift, way.biases) if way.biases and new else {}
+        if way.biases and new and moves.shift and not bias:
+            raise ServerError(
+                f"{self.server.address.host} tells no word of the summary's public list that is one token, so that no "
+                "bias can move it: ask again when /tokenize answers, or begin anew with key words (--set by=words "
+                "--force)."
+            )
         prompts = [
-            self._prompt(name, examples, self._drawn(moves.lift, source) if with_words else (), length)
+            prompt_of(
+                self.settings, self.lexicon, examples, name, self._drawn(moves.lift, source) if with_words else (),
+                length,
+            )
             for _ in range(n)
-        ]
+        ]  # fmt: skip
         most = self.settings.tokens if length is None else self.settings.most_tokens_of(length)
 
         def ask(place: int) -> str:
@@ -217,12 +247,20 @@ class ServerDrafter:
         set_ = self.settings
         self._count()
         more = {**(_OPEN if self._open else {}), **({"logit_bias": dict(bias)} if bias else {})}
-        if set_.template == "chat":
-            found = self.server.answered(prompt, tokens=tokens, temperature=set_.temperature, **more)
-        else:
-            found = self.server.completed(prompt, tokens=tokens, temperature=set_.temperature, stop="\n", **more)
-        with self._lock:
-            self.tokens += found.read + found.written
+        written = ""
+        try:
+            if set_.template == "chat":
+                found = self.server.answered(prompt, tokens=tokens, temperature=set_.temperature, **more)
+            else:
+                found = self.server.completed(prompt, tokens=tokens, temperature=set_.temperature, stop="\n", **more)
+            written = found.text
+        except ServerError:
+            found = ServerText("", 0, 0)
+            raise
+        finally:
+            with self._lock:  # some servers do not say how many tokens they read and wrote
+                self.tokens += found.read or _about(prompt)
+                self.tokens += found.written or _about(written)
         return found
 
     def _count(self) -> None:
@@ -234,13 +272,6 @@ class ServerDrafter:
             if set_.most_tokens and self.tokens >= set_.most_tokens:
                 raise ServerError(f"The budget of {set_.most_tokens:,} tokens is spent: set most_tokens higher.")
             self._asked += 1
-
-    def _prompt(self, name: str, examples: Examples, words: Sequence[str], length: Length | None) -> str:
-        if self.settings.template == "chat":
-            return question(examples, name, words, length)
-        known, listed = self.lexicon.known, self.lexicon.words
-        keys = [[listed[i] for i in sorted(known(text))[:_SHOWN_WORDS]] for _, text in examples]
-        return lines(examples, name, words, keys)
 
     def _biases(self, shift: Mapping[str, float], most: int) -> dict[str, float]:
         """Return biases of the tokens of words: the largest, at most `most`.
@@ -265,3 +296,8 @@ class ServerDrafter:
         words, weights = [*lift], np.array([*lift.values()])
         n = min(int(source.integers(KEY_WORDS[0], KEY_WORDS[1] + 1)), len(words))
         return [words[i] for i in source.choice(len(words), n, replace=False, p=weights / weights.sum())] if n else []
+
+
+def _about(text: str) -> int:
+    """Return about how many tokens a text has, from its bytes."""
+    return -(-len(text.encode()) // CHARACTERS)

@@ -28,9 +28,10 @@ class ServerSettings(FromDrafts):
             where the server takes them, else key words.
         biases: largest number of tokens that are moved at once.
         at_once: number of requests at once.
-        most_requests, most_tokens: budget of the run with its earlier parts that were stopped; 0 is no limit. All that
-            is sent counts, retries and questions about tokens too, but for what was under way when a process was
-            killed. Requests that are under way when the budget is spent are answered. What was written is kept.
+        most_requests, most_tokens: budget of the run with its earlier parts that were stopped; 0 is no limit. All
+            requests count, retries and questions about tokens too, but for what was under way when a process was
+            killed. Tokens are those that the server says, or about its bytes by four; those of retries do not count.
+            What is under way when the budget is spent is finished, with its retries. What was written is kept.
         allow_remote: whether the server may stand on another machine: noisy numbers and public texts go there.
     """
 

@@ -48,7 +48,7 @@ def test_of_a_server_is_said_what_nobody_can_check() -> None:
     assert "were sent" not in said
     assert "noisy words were sent to that server." in said_of_writer({**SERVER, "remote": True})
     still = said_of_writer({**SERVER, "remote": True, "steered": False})
-    assert "Public examples and names of labels were sent to that server." in still
+    assert "Public examples, names of labels and how many texts each should have were sent to that server." in still
     assert "with the model None" in said_of_writer({"writer": "endpoint", "summary": SUMMARY})
 
 

@@ -313,8 +313,8 @@ def test_a_task_without_a_text_is_not_kept(summary: Any, tmp_path: Path, monkeyp
 def test_what_a_package_would_be_asked_is_not_called_local(summary: Any) -> None:
     (said,) = writing.prepared(summary, **RUN).asks()
     assert said.startswith("640 texts, 240 of them drafts, would be asked of Drawn. What leaves this machine is up to")
-    assert said.endswith("it gets public examples, names of labels, and noisy words, each with how much more or less "
-                         "frequent it should be.")  # fmt: skip
+    assert said.endswith("how many texts of each are wanted, and noisy words, each with how much more or less frequent "
+                         "it should be.")  # fmt: skip
     *_, paid = writing.prepared(summary, **RUN).asks((1.0, 2.0))
     assert paid == "What it costs is up to its package, too: --price says nothing of it."
     (still,) = writing.prepared(summary, **RUN, steered=False).asks()

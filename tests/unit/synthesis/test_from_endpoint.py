@@ -216,6 +216,35 @@ def test_a_budget_counts_what_is_sent_again_and_the_parts_of_the_run_before(fake
     assert after.tokens > writer.tokens
 
 
+def test_a_server_that_says_no_number_of_tokens_has_a_budget_of_bytes(fake: FakeServer) -> None:
+    fake.counts = False
+    writer = drafter(fake, at_once=1, most_tokens=200)
+    with pytest.raises(ServerError, match="The budget of 200 tokens is spent"):
+        drafted(writer, 400)
+    read = sum(len(body["prompt"].encode()) for path, _, body in fake.asked if path.endswith("completions")) / 4
+    assert 0.25 * 200 < read <= writer.tokens <= 2 * 200
+
+
+@pytest.mark.parametrize("way", [{"by": "bias", "biases": 300, "open": True}, [], {"biases": 3, "more": 1}])
+def test_a_damaged_way_is_said_with_its_file(way: Any, fake: FakeServer, tmp_path: Path) -> None:
+    kept = KeptWriting.begin(tmp_path / "kept.jsonl", {"a": 1}, 7)
+    kept.head["way"] = way
+    with pytest.raises(ConfigError, match="found a damaged line: remove the file"):
+        drafter(fake).keep(kept)
+
+
+def test_a_server_that_tells_no_tokens_any_more_is_not_said_to_be_moved(fake: FakeServer, tmp_path: Path) -> None:
+    path = tmp_path / "kept.jsonl"
+    writer = drafter(fake)
+    writer.keep(KeptWriting.begin(path, {"a": 1}, 7))
+    drafted(writer, 2)
+    fake.tokenizes = False
+    after = drafter(fake)
+    after.keep(KeptWriting.begin(path, {"a": 1}, 7))
+    with pytest.raises(ServerError, match="tells no word of the summary's public list that is one token"):
+        drafted(after, 4)
+
+
 def test_a_run_that_goes_on_moves_the_server_as_it_did_before(fake: FakeServer, tmp_path: Path) -> None:
     path = tmp_path / "kept.jsonl"
     writer = drafter(fake)
@@ -287,8 +316,13 @@ def test_a_summary_without_words_is_refused_before_anything_is_asked(fake: FakeS
 def test_a_server_elsewhere_is_named_in_what_is_said() -> None:
     there = FromEndpoint(base="https://example.org/v1", model="m", allow_remote=True)
     assert there.said()["remote"] is True
-    assert "Sent to example.org: public examples, names of labels, and noisy words" in " ".join(there.notes({}))
-    assert "noisy words" not in " ".join(replace(there, steered=False).notes({}))
+    assert (
+        "Sent to example.org: public examples, names of labels, how many texts of each are wanted, and noisy words"
+        in " ".join(there.notes({}))
+    )
+    still = " ".join(replace(there, steered=False).notes({}))
+    assert "noisy words" not in still
+    assert "Nothing moved it: steered=false." in still
     secret = FromEndpoint(base="https://example.org/tenant-key/v1", model="m", allow_remote=True)
     assert secret.said()["base"] == "https://example.org"
 
@@ -315,9 +349,9 @@ def asked_before(fake: FakeServer, price: tuple[float, float] | None = None, **m
 def test_how_much_would_be_asked_is_said_before(fake: FakeServer) -> None:
     said = asked_before(fake, (2.0, 10.0))
     assert "580 requests, 80 of them for drafts, would go to 127.0.0.1 for the model 'tiny', 8 at once" in said
-    assert "at most 5,220 written, at most about 0.09 by the price that was named." in said  # 9 tokens each
+    assert "at most 5,220 written, about 0.12 by the price that was named." in said  # 9 tokens each
     assert "asked for again, in 2 more rounds: at most 1,580 requests." in said
-    assert "at most 14,220 written, at most about 0.24 by the price" in said
+    assert "at most 14,220 written, about 0.33 by the price" in said
     assert "Before, at most 11 public questions find out whether it takes biases, and about 4 requests" in said
     assert "by the price" not in asked_before(fake)
     still = asked_before(fake, steered=False)

@@ -191,7 +191,7 @@ def test_settings_that_do_not_fit_are_refused(fitted: FittedPrediction) -> None:
         if wrong != {"labels": ()}:
             with pytest.raises(ConfigError):
                 replace(SPEC, **wrong)
-    with pytest.raises(ConfigError, match="tokens in a prompt"):
+    with pytest.raises(ConfigError, match="as the language model reads no more"):
         replace(SPEC, tokens=60).fit(public=dp.sample_records(20, seed=3))
 
 
