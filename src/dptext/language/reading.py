@@ -65,7 +65,7 @@ def require_room(longest: int, prompt: int, more: int) -> None:
     """Raise ConfigError if a model that reads at most `longest` tokens has no room for a prompt and `more` tokens."""
     if prompt + more > longest:
         remedy = "set fewer tokens, or take another model" if prompt < longest else (
-            "take another model, or measure a summary with fewer examples (examples=)"
+            "set fewer tokens or examples, or take another model"
         )  # fmt: skip
         raise ConfigError(
             f"Expected at most {longest:,} tokens, as the language model reads no more, found {prompt:,} in the prompt "
