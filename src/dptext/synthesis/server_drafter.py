@@ -247,20 +247,16 @@ class ServerDrafter:
         set_ = self.settings
         self._count()
         more = {**(_OPEN if self._open else {}), **({"logit_bias": dict(bias)} if bias else {})}
-        written = ""
+        found = ServerText("", 0, 0)  # of a request that fails, whatever ends it
         try:
             if set_.template == "chat":
                 found = self.server.answered(prompt, tokens=tokens, temperature=set_.temperature, **more)
             else:
                 found = self.server.completed(prompt, tokens=tokens, temperature=set_.temperature, stop="\n", **more)
-            written = found.text
-        except ServerError:
-            found = ServerText("", 0, 0)
-            raise
         finally:
             with self._lock:  # some servers do not say how many tokens they read and wrote
                 self.tokens += found.read or _about(prompt)
-                self.tokens += found.written or _about(written)
+                self.tokens += found.written or _about(found.text)
         return found
 
     def _count(self) -> None:
