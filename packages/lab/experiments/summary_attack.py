@@ -16,7 +16,8 @@ The attacker knows everything but whether the canary is there.
 - Rows *sum*: `Summary.plus` of two parties. The second has 4/3 of the epsilon, and half of its rho for words. The
   canary is in the first corpus or the second, which are stated as disjoint; or in both, which are not. Of tables both
   alone.
-- Rows *what leaves*: 1,000 and 1,000 runs of the writer `pool`, judged as in `synthesis_attack.py`; not of tables.
+- Rows *what leaves*: 1,000 and 1,000 runs of the writer `pool`, judged as in `synthesis_attack.py`. Of tables, the
+  attacker counts also rows with the canary's values: each, each two, all. Rows are rounded, which is nearest to sums.
 
 Some rows have a planted *fault*: a tenth of the noise (of each block of columns, too), no noise, an author whose blocks
 are clipped each alone, or a record that counts twice in a pair. What leaves has faults in one case alone.
@@ -71,6 +72,7 @@ from dptext.synthesis.blocks import SumBlock, SumLayout
 from dptext.synthesis.from_pool import FromPool
 from dptext.synthesis.lexicon import Lexicon
 from dptext.synthesis.readings import Reading
+from dptext.synthesis.spec import Synthetic
 from dptext.synthesis.summary import FittedSummary, Summary, SummarySpec
 from dptext.synthesis.sums import STEPS, Draws, Noise, clipped
 
@@ -210,7 +212,15 @@ def written(fitted: FittedSummary, summary: Summary, units: Sequence[Reading], s
         label, words = int(unit.labels[0]), {fitted.public.lexicon.words[i] for i in unit.marks[0] if i >= 0}
         shown = [number for word, number, _ in report.words.words[label] if word in words]
         told += [float(report.by_label[0][label]), len(shown), sum(shown)]
+        told += agreeing(left, fitted.spec.labels[label], unit.columns[0]) if left.cells else []
     return told
+
+
+def agreeing(left: Synthetic, label: str, cells: Arrays) -> list[float]:
+    """Numbers of written rows that have the label and cells of a canary `(columns,)`: each, each two, and all."""
+    same = np.column_stack([[each == label for each in left.labels], np.asarray(left.cells) == cells])
+    two = [same[:, [i, j]].all(axis=1).sum() for i, j in itertools.combinations(range(same.shape[1]), 2)]
+    return [float(each) for each in (*same.sum(axis=0), *two, same.all(axis=1).sum())]
 
 
 def leaving(
@@ -225,7 +235,8 @@ def leaving(
             if number % AT_ONCE == 0:
                 drawn = noise.draw(AT_ONCE * len(total), source).reshape(AT_ONCE, -1)
             known = layout.known((total + drawn[number % AT_ONCE]) / STEPS, spec.noise().scale)
-            found.append(written(fitted, Summary(spec, fitted.public, known), units, 2 * number + there))
+            summary = Summary(spec, fitted.public, known, rounded=bool(spec.columns))
+            found.append(written(fitted, summary, units, 2 * number + there))
         told.append(np.array(found))
     return {"runs": LEAVING, "stated_epsilon": spec.epsilon, **shown(told[1], told[0], spec.delta)}
 
@@ -282,12 +293,13 @@ def attacks(
     if spec.unit == "author":
         move = apart(np.array([alone(fitted, unit) for unit in units]), range(len(units)))
         yield {"row": "all blocks", "fault": ALONE, **attack([Party(fitted, move)], [True], next(number))}
-    if spec.columns:
-        return
     if (spec.unit, spec.relation, spec.epsilon) != ("document", "add_or_remove_one", 1):
         faults = {}  # thousands of runs take minutes
+        if spec.columns:
+            return
+    others = [replace(each, kept=own) for each, own in zip(private, values(len(private)), strict=True)]
     for fault, drawn in {"": noise, **faults}.items():
-        row = leaving(fitted, reading(fitted, private), units, next(number), drawn)
+        row = leaving(fitted, reading(fitted, others), units, next(number), drawn)
         yield {"row": "what leaves, pool", "fault": fault, **row}
 
 

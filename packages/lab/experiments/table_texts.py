@@ -2,6 +2,7 @@
 
     python packages/lab/experiments/table_texts.py OUT.csv [TABLE ...] [--epsilons 1 4] [--seeds 0 1 2]
     python packages/lab/experiments/table_texts.py OUT.csv blogs IMDB --ways nothing "topics alone" --epsilons 1
+    python packages/lab/experiments/table_texts.py OUT.csv tickets blogs --ways builtin unsteered chosen --epsilons 1
     python packages/lab/experiments/table_texts.py OUT.csv --tables
 
 Each run is `dptext summarize` and `dptext write --writer pool` in processes of their own. Add or remove one row, delta
@@ -17,6 +18,8 @@ weight, as nearly all are accepted. Rows:
 - *alone*: for each column a summary of it as the label, and of nothing else, at the same epsilon.
 - With `--ways`: *topics alone*: texts follow no column, but their topics do, by pairs of each listed column and topics.
   *first*: texts follow the first column; *first, topics*: and their topics the other listed ones.
+  *builtin*: the built-in model writes 500 texts with their row in the prompt, by a summary with words; *unsteered*: the
+  same by a summary whose texts follow no column; *chosen*: 500 rows by the summary of *builtin*, with pool texts.
 - *public-only*: the pool, each text with the value whose name ("rating 3") is nearest to it, by the encoder.
 """
 
@@ -65,7 +68,14 @@ NUMBERS = {
 WAYS: dict[str, list[str]] = {
     "table": [], "independent": ["--pairs", "none"], "nothing": ["--text-follows", "none"],
     "topics alone": ["--text-follows", "none", "--with", "topics"], "first": [], "first, topics": ["--with", "topics"],
+    "builtin": ["--with", "words"], "unsteered": ["--text-follows", "none", "--with", "words"],
+    "chosen": ["--with", "words"],
 }  # fmt: skip
+#: How rows are written, where not by default from the pool.
+WRITTEN = {
+    way: ["--writer", writer, "--size", "500"]
+    for way, writer in (("builtin", "builtin"), ("unsteered", "builtin"), ("chosen", "pool"))
+}
 USUAL = ("original", "random", "public-only", "table", "independent", "nothing", "alone")
 
 
@@ -192,7 +202,8 @@ def measured(name: str, ways: list[str], epsilons: list[float], seeds: list[int]
         promised = ["--about", len(private), "--epsilon", epsilon, "--seed", seed, "--force"]
         dptext("summarize", files[0], summary, *public, *promised, *more)
         first.setdefault(way, summary)
-        dptext("write", summary, out, "--writer", "pool", "--seed", seed, *more, "--force")
+        how = WRITTEN.get(way, ["--writer", "pool"])
+        dptext("write", summary, out, *how, "--seed", seed, *more, "--force")
         return got(out)
 
     for seed, epsilon in itertools.product(seeds, epsilons):

@@ -6,7 +6,7 @@ import math
 import sys
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
@@ -134,3 +134,9 @@ def test_the_kept_table_has_what_is_wanted() -> None:
             assert float(row["mu_low"]) > float(row["stated_mu"])
         else:
             assert float(row["epsilon_shown"]) > float(row["stated_epsilon"])
+
+
+def test_rows_are_counted_that_agree_with_a_canary(script: ModuleType) -> None:
+    left = SimpleNamespace(labels=["a", "a", "b"], cells=((0, 1), (2, 1), (0, 1)))
+    # the label in two rows, the first cell in two, the second in all; then each two of these; then all three
+    assert script.agreeing(left, "a", np.array([0, 1])) == [2, 2, 3, 1, 2, 2, 1]
