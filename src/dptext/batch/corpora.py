@@ -62,18 +62,15 @@ class PrivateShards(Private):
     options: Mapping[str, Any] = field(default_factory=dict)  #: options of fsspec
     engine: Engine = field(default_factory=Here)  #: the workers that read the files
     counts: tuple[int, ...] = ()  #: number of records of each file; empty before `kept`
-    whole: bool = True  #: whether the first record is the first of the corpus, whose fields are checked
 
     def found(self) -> Iterator[Batch]:
-        """Yield the readable records of all files, one file after the other."""
-        plan, first_fields = replace(self.plan, on_error=OnError.SKIP), self.whole
+        """Yield the readable records of all files, one file after the other. HeaderError as `read`, of each file."""
+        plan = replace(self.plan, on_error=OnError.SKIP)
         for shard in self.shards:
-            for batch in read(shard, plan, self.options, {}, allow_empty=True, first_fields=first_fields):
-                first_fields = False
-                yield batch
+            yield from read(shard, plan, self.options, {}, allow_empty=True, first_fields=True)
 
     def kept(self) -> PrivateShards:
-        """Check the fields of the first record, read each file to its end, and return the corpus with `counts`."""
+        """Check the first fields of each file, read it to its end, and return the corpus with `counts`."""
         with closing(self.batches()) as found_here:
             next(found_here, None)
         to, tasks = Recipient(), [("count", (number,)) for number in range(len(self.shards))]
@@ -85,7 +82,7 @@ class PrivateShards(Private):
     @property
     def apart(self) -> PrivateShards:
         """The corpus as a worker gets it: without engine and counts."""
-        return replace(self, engine=Here(), counts=(), whole=False)
+        return replace(self, engine=Here(), counts=())
 
     @property
     def forms(self) -> tuple[str, ...]:

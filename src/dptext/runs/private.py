@@ -28,9 +28,9 @@ _OTHER_FORM: Final = (
     "shows which."
 )
 _NO_COLUMN: Final = (
-    "The header of the private corpus lacks a column that was named, or has it several times, or its first record "
-    "lacks it, so nothing is released: `dptext check` shows its columns. Unless named with --text-field on the command "
-    "line, text= in Python, the column of the texts is 'text'. Columns of a table are named by --column."
+    "The header of the private corpus lacks a column that was named, or has it several times, or the first record of "
+    "a file lacks it, so nothing is released: `dptext check` shows columns. Unless named with --text-field on the "
+    "command line, text= in Python, the column of the texts is 'text'. Columns of a table are named by --column."
 )
 
 

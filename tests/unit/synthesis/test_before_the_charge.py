@@ -191,6 +191,24 @@ def test_records_that_cannot_be_read_do_not_make_a_file_one_of_another_format(
     synthesize_dataset(tmp_path, fitted, plan=plan, workers=dp.Workers(n=1), randomness=seeded(1))
 
 
+@pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("lacking", [{"body": "secret"}, {"text": "secret", "topic": "x"}])
+def test_a_file_of_json_lines_whose_first_record_lacks_a_field_costs_nothing(
+    lacking: dict[str, str], workers: int, fitted: Fitted, books: dp.Ledger, tmp_path: Path
+) -> None:
+    """All records of a file with other names would be skipped without a word. Later records may lack a field."""
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "0.jsonl").write_text(LINES + json.dumps(lacking) + "\n")
+    plan, own = dp.Plan(Fields(label="label")), dp.Workers(n=workers)
+    synthesize_dataset(folder, fitted, plan=plan, workers=own, randomness=seeded(1))
+    (folder / "1.jsonl").write_text(json.dumps(lacking) + "\n" + LINES)
+    with pytest.raises(HeaderError, match="the first record of a file lacks it") as caught:
+        synthesize_dataset(folder, fitted, plan=plan, workers=own, payment=dp.Payment(books, "all"))
+    assert not any(word in str(caught.value) for word in ("1.jsonl", "secret", "topic"))
+    require_unpaid(books)
+
+
 @pytest.mark.parametrize("door", DOORS)
 def test_a_misspelled_author_costs_nothing(door: str, by_author: Fitted, books: dp.Ledger, tmp_path: Path) -> None:
     with pytest.raises((HeaderError, ConfigError)):
