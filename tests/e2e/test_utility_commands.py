@@ -3,7 +3,7 @@
 import csv
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 import dptext as dp
 from dptext.cli.answers import short
 from dptext.cli.app import app, config
+from dptext.embeddings.sentence_encoder import BertTexts, SentenceEncoder
 from dptext.errors import ConfigError
 from dptext.mechanisms.candidates.label_only import LabelOnly
 from dptext.runs.models import load_model, save_model
@@ -32,7 +33,7 @@ LABELS = [part for label in SAMPLE_LABELS for part in ("--label", label)]
 class HashedLetters:
     """Stands in for the sentence encoder, which takes seconds to load: letters by three, hashed to coordinates."""
 
-    name, dim, digest = "hashed letters", 64, "0" * 64
+    name, dim, digest, network = "hashed letters", 64, "0" * 64, None
 
     def embed(self, texts: Sequence[str], *, on_progress: object = None) -> np.ndarray:
         found = np.zeros((len(texts), self.dim))
@@ -192,6 +193,40 @@ def test_null_texts_are_read_as_empty_ones_where_this_is_asked_for(command: str)
 
 
 @pytest.mark.slow_cases("classification", "balance", why="fidelity stays")
+class CountedBert:
+    """Stands in for the network of the encoder: directions of letters. It keeps the texts that it read."""
+
+    dim = 8
+
+    def __init__(self) -> None:
+        self.texts: list[tuple[int, ...]] = []
+
+    def vectors(self, pieces: list[list[int]], *, threads: int, on_done: Callable[[int], None] | None) -> np.ndarray:
+        self.texts += map(tuple, pieces)
+        found = np.array([np.bincount([i % 8 for i in ids], minlength=8) + 0.1 for ids in pieces], np.float32)
+        if on_done is not None:
+            on_done(len(pieces))
+        return found / np.linalg.norm(found, axis=1, keepdims=True)
+
+
+@pytest.mark.usefixtures("pages")
+@pytest.mark.parametrize("command", ["fidelity", "classification"])
+def test_each_text_is_encoded_once(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from dptext.embeddings import sentence_encoder
+
+    bert = CountedBert()
+    network = BertTexts(bert, lambda texts: [[*text.encode()] for text in texts])  # type: ignore[arg-type]
+    monkeypatch.setattr(
+        sentence_encoder, "load_sentence_encoder", lambda *_, **__: SentenceEncoder("made", 8, "", "float32", network)
+    )
+    found = utility(command, "private.dat", *options(LAYOUT))
+    assert found.exit_code == 0, (found.stderr, found.exception)
+    assert "candidates" in found.stdout
+    assert len(bert.texts) == len(set(bert.texts))
+    texts = {tuple(without_tags(page(record)).encode()) for record in sample_records(60)}
+    assert texts <= set(bert.texts)
+
+
 @pytest.mark.usefixtures("pages")
 @pytest.mark.parametrize("command", COMMANDS)
 def test_the_hint_at_all_numbers_leads_to_the_same_ones(command: str) -> None:

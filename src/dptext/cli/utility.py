@@ -9,9 +9,10 @@ from typing import Annotated, Any
 from dptext._wording import markdown_table, plural
 from dptext.cli import answers, options
 from dptext.cli.answers import Printing, interval, short
-from dptext.cli.chosen import load_encoder
+from dptext.cli.chosen import fitted_on, load_encoder
 from dptext.cli.grouped import promises, reads
 from dptext.cli.terminal import counted, say
+from dptext.embeddings.encoders import PublicVectors
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate
 from dptext.mechanism import settings
@@ -244,23 +245,30 @@ def _rows(judged: Judged) -> dict[str, Sequence[Release[str]]]:
         for i, (name, each) in enumerate(zip(LABEL_ONLY_ROWS, (spec, replace(spec, text="medoid")), strict=True)):
             spending[name] = each.fit(public=judged.public).privatize(judged.originals, seeded(judged.seed + i))
     if judged.epsilon is not None and judged.name != CANDIDATES:
-        nearest = Candidates(judged.epsilon, judged.labels).fit(public=judged.public, seed=judged.seed)
+        nearest = fitted_on(Candidates(judged.epsilon, judged.labels), public=judged.public, seed=judged.seed)
         spending[CANDIDATES] = nearest.privatize(judged.originals, seeded(judged.seed + len(LABEL_ONLY_ROWS)))
     return {ORIGINAL: plain.pop(ORIGINAL), judged.name: judged.releases, **spending, **plain}
 
 
 def table(judged: Judged, *, test: Sequence[Record], classifier: str, encoder: str = "sentence") -> UtilityTable:
-    """Return the table of all rows. Without test records, it has no accuracies."""
-    return utility_table(
-        _rows(judged),
-        private=judged.originals,
-        test=test,
-        embedder=load_encoder(encoder, judged=[record.text for record in judged.originals]),
-        classifier=classifier,
-        seed=judged.seed,
-        pool=[record.text for record in judged.public],
-        epsilon=judged.epsilon,
-    )
+    """Return the table of all rows. Without test records, it has no accuracies.
+
+    Rows and cosines take vectors of the same texts, which are computed once.
+    """
+    originals, pool = ([record.text for record in records] for records in (judged.originals, judged.public))
+    with PublicVectors().learning():
+        embedder = load_encoder(encoder, judged=originals)
+        embedder.embed([*originals, *pool])  # with progress; the baselines below have none
+        return utility_table(
+            _rows(judged),
+            private=judged.originals,
+            test=test,
+            embedder=embedder,
+            classifier=classifier,
+            seed=judged.seed,
+            pool=pool,
+            epsilon=judged.epsilon,
+        )
 
 
 def cell(value: Estimate | float | None, shown: Callable[[Estimate], str]) -> str:

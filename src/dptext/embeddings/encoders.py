@@ -1,8 +1,9 @@
 """Encoders of texts, loaded by name, and a cache of public texts' vectors for fitting mechanisms to the same texts.
 
-The cache keeps vectors only while `learning` is open, when every embedded text is public. It neither keeps nor looks up
-texts that a fitted mechanism reads later, which may be private. Only encoders whose vectors are a function of the text
-alone are cached (`BertTexts`), as a cache changes which texts share a batch.
+The cache keeps vectors only while `learning` is open, when every embedded text is public, or all that is computed is
+for the owner of the private texts alone. It neither keeps nor looks up texts that a fitted mechanism reads later, which
+may be private. Only encoders whose vectors are a function of the text alone are cached (`BertTexts`), as a cache
+changes which texts share a batch.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -153,7 +154,10 @@ class PublicVectors:
 
     @contextmanager
     def learning(self) -> Iterator[None]:
-        """Open the cache: within the context, every embedded text must be public. New threads do not use the cache."""
+        """Open the cache: within the context every embedded text must be public. New threads do not use the cache.
+
+        A cache that lives only while private texts are judged for their owner may read them, too.
+        """
         token = _LEARNING.set(self)
         try:
             yield
@@ -175,17 +179,29 @@ class PublicVectors:
             self._loaded = key, found
         return self._loaded[1]
 
-    def vectors(self, network: BertTexts, texts: Sequence[str], *, digest: str, precision: str) -> Singles:
+    def vectors(
+        self,
+        network: BertTexts,
+        texts: Sequence[str],
+        *,
+        digest: str,
+        precision: str,
+        on_done: Callable[[int], None] | None = None,
+    ) -> Singles:
         """The vectors of at least one public text `(n_texts, dim)`. Vectors that are not cached are computed."""
         keys = [(digest, precision, text) for text in texts]
         fresh = [key for key in dict.fromkeys(keys) if key not in self._known]
         if len(self._known) + len(fresh) > self._most:
             self._known.clear()
             if len(set(keys)) > self._most:
-                return network.vectors(texts)
+                return network.vectors(texts, on_done=on_done)
             fresh = [*dict.fromkeys(keys)]
         if fresh:
-            self._known.update(zip(fresh, network.vectors([text for _, _, text in fresh]), strict=True))
+            told = None if on_done is None else lambda done: on_done(len(texts) - len(fresh) + done)
+            found = network.vectors([text for _, _, text in fresh], on_done=told)
+            self._known.update(zip(fresh, found, strict=True))
+        elif on_done is not None:
+            on_done(len(texts))
         return np.stack([self._known[key] for key in keys])
 
 
@@ -210,7 +226,5 @@ class _Remembering:
         """Unit vectors `(n_texts, dim)`; see `Network.vectors`."""
         if learning() is not self.memory:
             return self.network.vectors(texts, on_done=on_done)
-        found = self.memory.vectors(self.network, texts, digest=self.digest, precision=self.precision)
-        if on_done is not None:
-            on_done(len(texts))
-        return found
+        how = {"digest": self.digest, "precision": self.precision}
+        return self.memory.vectors(self.network, texts, **how, on_done=on_done)
