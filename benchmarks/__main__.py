@@ -65,7 +65,7 @@ PLANS: dict[str, Plan] = {
         r"(?P<what>\S+(?: sample)? +ours\D{3,19}\d*) +(?P<ratio>[\d.]+) +[\d.]+-", "times encode(batch_size=32)", "1"
     ),
     "writing": Plan(
-        r"\| (?P<what>\d+ texts, \d+ tokens) \| \d+ \| \d+ \| (?P<ratio>[\d.]+) \|", "times transformers", "1"
+        r"\| (?P<what>\d+ texts, \d+ tokens), (?P<other>\S+) \| \d+ \| \d+ \| (?P<ratio>[\d.]+) \|", "times", "1"
     ),
     "static_encoder": Plan(r"\| (?P<what>[^|]+) \| (?P<ratio>\d+) \| \d+-\d+ \|", "times encode(batch_size=32)", "1"),
     "depth": Plan(r"\| (?P<what>[^|]+) \| [\d,]+ \| (?P<ratio>[\d.]+) \|", "times plain NumPy", "2"),

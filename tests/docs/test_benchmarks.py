@@ -47,7 +47,7 @@ LINES = {
         "imdb ours, bfloat16",
         "5.91",
     ),
-    "writing": ("| 64 texts, 600 tokens | 108 | 61 | 1.77 |", "64 texts, 600 tokens", "1.77"),
+    "writing": ("| 64 texts, 600 tokens, transformers | 108 | 61 | 1.77 |", "64 texts, 600 tokens", "1.77"),
     "static_encoder": ("| snips | 370 | 265-447 | 115,271 | 25,922 | 16 | 0.870 | 0.650 | 0.672 |", "snips", "370"),
     "depth": ("| dptext_lab.sentdp.depth | 6,677 | 76.9 |", "dptext_lab.sentdp.depth", "76.9"),
     "tem": ("| 50000 words, epsilon 0.05 | 709.06 | 1.0 | 16000 | 1.6e+04 |", "50000 words, epsilon 0.05", "1.6e+04"),
