@@ -124,9 +124,9 @@ plain: $(STAMPS)/dev
 rehearsal: $(STAMPS)/dev
 	$(BIN)/python -m pytest -m '' tests/e2e/test_distribution.py -k 'rehearsed or archives'
 
-# every ratio against a named alternative; the last result is kept in build/bench
+# every ratio against a named alternative; the last result is kept in build/bench; make bench QUICK=1 takes five minutes
 bench: $(STAMPS)/dev
-	$(BIN)/python benchmarks
+	$(BIN)/python benchmarks $(if $(QUICK),--quick)
 
 # mypy fills one core: the tests run beside it
 check: $(STAMPS)/dev

@@ -1,6 +1,7 @@
-"""`python benchmarks [NAME ...]` (`make bench`): every benchmark after the other, their ratios in one table, kept.
+"""`python benchmarks [NAME ...] [--quick]` (`make bench`): one benchmark after the other, their ratios in one table.
 
-Prints each as it goes, then the table. The last result is kept in build/bench/last.md, the one before it in
+With --quick (`make bench QUICK=1`) those that take seconds, or less of what others measure: for everyday use. Each is
+printed as it goes, then the table. The last result is kept in build/bench/last.md, the one before it in
 build/bench/before.md. Exits 1 if a requirement was missed or not measured, or where no ratio can be read from what was
 printed.
 """
@@ -32,12 +33,14 @@ class Plan:
         against: what the ratio is, where lines do not say.
         threads: of the processor's libraries; None leaves them alone.
         arguments: of the command line.
+        quick: those of a quick run; None leaves the benchmark out of it.
     """
 
     ratio: str
     against: str
     threads: str | None = None
     arguments: tuple[str, ...] = ()
+    quick: tuple[str, ...] | None = None
 
 
 PLANS: dict[str, Plan] = {
@@ -46,30 +49,44 @@ PLANS: dict[str, Plan] = {
         "of the time of FAISS (words, epsilon)",
         "1",
         ("--threads", "1"),
+        ("--threads", "1", "--queries", "1024", "--rounds", "2"),
     ),
-    "samplers": Plan(r"(?P<what>.{42}) [\d.]+ +(?P<ratio>[\d.e+-]+) +(?P<other>.+)", "of the time of"),
-    "audits": Plan(r"\| (?P<what>\w+) \|.*\| (?P<ratio>[\d.]+) \|", "times one release at a time"),
+    "samplers": Plan(r"(?P<what>.{42}) [\d.]+ +(?P<ratio>[\d.e+-]+) +(?P<other>.+)", "of the time of", quick=()),
+    "audits": Plan(r"\| (?P<what>\w+) \|.*\| (?P<ratio>[\d.]+) \|", "times one release at a time", quick=()),
     "startup": Plan(
         r"(?P<what>dptext --help|import dptext) takes (?P<ratio>[\d.]+) times as long as python -c '(?P<other>[^']+)'",
         "of the time of",
+        quick=(),
     ),
     "files": Plan(
         r"\| (?P<what>[^|]+) against (?P<other>[^|]+?) \| [\d.]+ \| [\d.]+ \| (?P<ratio>[\d.]+) \|",
         "times as long as",
         "1",
+        quick=("--records", "50000"),
     ),
     "accounting": Plan(r"(?P<what>.{58}) .* ms, +(?P<ratio>[\d.]+) x one run", "of the time of one run"),
     "ledger": Plan(r"(?P<what>.{53}) .*, +(?P<ratio>[\d.]+) x bare", "of the bare database's inserts a second"),
     "adept": Plan(r"\| (?P<what>[^|]+) \| \d+ \| (?P<ratio>[\d.]+) \|", "times the plain loop", "1"),
     "sentence_encoder": Plan(
-        r"(?P<what>\S+(?: sample)? +ours\D{3,19}\d*) +(?P<ratio>[\d.]+) +[\d.]+-", "times encode(batch_size=32)", "1"
+        r"(?P<what>\S+(?: sample)? +ours\D{3,19}\d*) +(?P<ratio>[\d.]+) +[\d.]+-",
+        "times encode(batch_size=32)",
+        "1",
+        quick=("--sentences", "192", "--rounds", "2", "--corpora", "snips"),
     ),
     "writing": Plan(
-        r"\| (?P<what>\d+ texts, \d+ tokens), (?P<other>\S+) \| \d+ \| \d+ \| (?P<ratio>[\d.]+) \|", "times", "1"
+        r"\| (?P<what>\d+ texts, \d+ tokens), (?P<other>\S+) \| \d+ \| \d+ \| (?P<ratio>[\d.]+) \|",
+        "times",
+        "1",
+        quick=("--rounds", "1"),
     ),
     "static_encoder": Plan(r"\| (?P<what>[^|]+) \| (?P<ratio>\d+) \| \d+-\d+ \|", "times encode(batch_size=32)", "1"),
-    "depth": Plan(r"\| (?P<what>[^|]+) \| [\d,]+ \| (?P<ratio>[\d.]+) \|", "times plain NumPy", "2"),
-    "tem": Plan(r"\| (?P<what>\d+ words, .+?) \|.*\| (?P<ratio>[\d.e+]+) \|", "times weighing all near words", "1"),
+    "depth": Plan(r"\| (?P<what>[^|]+) \| [\d,]+ \| (?P<ratio>[\d.]+) \|", "times plain NumPy", "2", quick=()),
+    "tem": Plan(
+        r"\| (?P<what>\d+ words, .+?) \|.*\| (?P<ratio>[\d.e+]+) \|",
+        "times weighing all near words",
+        "1",
+        quick=("--words", "50000", "--tokens", "4096", "--rounds", "1"),
+    ),
     "erae": Plan(r"\| (?P<what>.+ against .+?) \| (?P<ratio>[\d.]+) \|", "times", "1"),
     "profiles": Plan(r"\| (?P<what>[^|]+: [^|]+) \| (?P<ratio>[\d.]+) \|", "of the job's time", "1"),
     "whole_corpus": Plan(
@@ -83,6 +100,7 @@ PLANS: dict[str, Plan] = {
         "of the time of the plain loop",
         "1",
         ("--texts", "20000", "--rounds", "1"),
+        ("--texts", "2000", "--rounds", "1"),
     ),
     "gateway": Plan(
         r"(?P<what>\w+) .+ clients, (?P<ratio>[\d.]+) of the throughput of the library", "of the library's texts", "1"
@@ -103,12 +121,13 @@ class Result:
     seconds: float
 
 
-def run(name: str) -> Result:
+def run(name: str, *, quick: bool) -> Result:
     """Run a benchmark; what it prints is printed meanwhile."""
     plan = PLANS[name]
     environment = dict(os.environ) if plan.threads is None else {**os.environ, "OMP_NUM_THREADS": plan.threads}
     began, lines = time.perf_counter(), []
-    command = [sys.executable, "-u", str(HERE / f"{name}.py"), *plan.arguments]
+    arguments = plan.arguments if plan.quick is None or not quick else plan.quick
+    command = [sys.executable, "-u", str(HERE / f"{name}.py"), *arguments]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment
     ) as process:
@@ -160,14 +179,16 @@ def keep(results: dict[str, Result], folder: Path) -> Path:
 
 def main() -> int:
     """Run those that are named, or all."""
-    names = sys.argv[1:] or list(PLANS)
+    quick = "--quick" in sys.argv
+    own = [name for name, plan in PLANS.items() if not quick or plan.quick is not None]
+    names = [name for name in sys.argv[1:] if name != "--quick"] or own
     if unknown := [name for name in names if name not in PLANS]:
         print(f"Expected names among {', '.join(PLANS)}, found {', '.join(unknown)}.", file=sys.stderr)
         return 2
     results = {}
     for name in names:
         print(f"\n== {name}", flush=True)
-        results[name] = run(name)
+        results[name] = run(name, quick=quick)
     shown, good = table(results)
     print(f"\n{shown}\n\nKept in {keep(results, KEPT)}")
     for name, result in results.items():
