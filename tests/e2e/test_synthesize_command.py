@@ -63,7 +63,7 @@ def test_a_pool_that_lacks_labels_is_named_and_the_noisy_mix_leaves(folder: Path
     done = dptext(*given, "out.lacking.jsonl", "--label-field", "label", cwd=folder)
     assert done.returncode == 0, done.stderr
     assert re.search(r"money: \d+% wanted, (\d+%|none|under 1%) of the pool is read as money", done.stdout)
-    assert "good for training, not for reading" in done.stdout
+    assert "are the nearest ones, probably of other kinds" in done.stdout
     report = json.loads((folder / "out.lacking.jsonl.topics.json").read_text("utf-8"))
     made = [json.loads(line)["label"] for line in (folder / "out.lacking.jsonl").read_text("utf-8").splitlines()]
     assert {"money", "leisure"} <= set(report["pool_shortage"]["others"])

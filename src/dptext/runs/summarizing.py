@@ -21,7 +21,7 @@ from dptext.runs.results import IN_MEMORY
 from dptext.runs.specs import synthesis_from_settings
 from dptext.runs.statements import stated
 from dptext.runs.synthesized import Synthesized
-from dptext.runs.synthesizing import read_pool, run, with_label_type
+from dptext.runs.synthesizing import listed_labels, read_pool, run, with_label_type
 from dptext.runs.verification import verify
 from dptext.sampling.randomness import Randomness, secure, seeded
 from dptext.synthesis.adding import summed
@@ -204,7 +204,7 @@ def summarize(
     other = None
     if like is not None:
         other = like.summary if isinstance(like, Synthesized) else read_summary(like)[0]
-    settings: dict[str, Json] = {**measured_settings(also, without, shares, like=other), **set_}
+    settings: dict[str, Json] = {**measured_settings(also, without, shares, like=other), **listed_labels(set_)}
     set_columns = column_lines(settings.get("columns"))
     if set_columns:
         settings["columns"] = [*set_columns]
@@ -215,7 +215,7 @@ def summarize(
     fitted = None if other is None else fitted_like(other, settings)
     wanted = synthesis_from_settings({**settings, "kind": "summary"}) if fitted is None else fitted.spec
     if fitted is None:
-        wanted = with_label_type(wanted, public, label, public_text or text)
+        wanted = with_label_type(wanted, public, label, public_text or text, given=settings.get("labels", ()))
     fields = Fields(text=text, label=label, author=author, measured=wanted.measured_fields)
     corpus = Private(private, fields, {"record": record})
     if fitted is not None:

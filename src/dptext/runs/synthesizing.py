@@ -10,7 +10,7 @@ import contextlib
 import hashlib
 import secrets
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from os import PathLike
@@ -99,7 +99,9 @@ def synthesize(
     An error or an interruption in writing, after the noise was drawn, has `unwritten`: `error.unwritten.write()` writes
     from the noisy numbers that were kept, and neither reads a private text, nor draws noise, nor charges anything.
     """
-    spec = with_label_type(synthesis_from_settings({"kind": kind, **set_}), public, label, public_text or text)
+    set_ = listed_labels(set_)
+    spec = synthesis_from_settings({"kind": kind, **set_})
+    spec = with_label_type(spec, public, label, public_text or text, given=set_.get("labels", ()))
     fields = Fields(text=text, label=label, author=author, measured=spec.measured_fields)
     corpus = Private(private, fields, {"record": record})
     require_pool_leaves(spec, carry)
@@ -111,14 +113,28 @@ def synthesize(
     return found.joined(carried) if carry else found
 
 
-def with_label_type(spec: CorpusSpec, public: Texts | None, label: str | None, text: str) -> CorpusSpec:
+def listed_labels(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings whose labels, such as a range or an array, are a list."""
+    labels = settings.get("labels", "")
+    if isinstance(labels, str) or not isinstance(labels, Iterable):
+        return dict(settings)
+    return {**settings, "labels": labels.tolist() if hasattr(labels, "tolist") else [*labels]}
+
+
+def with_label_type(
+    spec: CorpusSpec, public: Texts | None, label: str | None, text: str, *, given: object = ()
+) -> CorpusSpec:
     """Return settings whose labels leave in the type of the public column of this name, unless they name a type.
 
     Public data frames, Datasets and Parquet files have types, and values of JSON, workbooks and rows say theirs. The
-    type of a private column may follow one of its values, so it says nothing here.
+    type of a private column may follow one of its values, so it says nothing here. Without such a column the labels
+    that are `given` in Python say it: numbers leave as numbers.
     """
-    if spec.label_type or not spec.labels or label is None or public is None or isinstance(public, Iterator):
+    if spec.label_type or not spec.labels or label is None:
         return spec
+    own = {label: of_values(given)} if isinstance(given, list) else {}
+    if public is None or isinstance(public, Iterator):
+        return replace(spec, label_type=corpus_label_type(own, label, spec.labels))
     found: Mapping[str, Any] | None = None
     with contextlib.suppress(DPTextError):  # there are no labels; what else is wrong is said by what reads the pool
         is_file = isinstance(public, str | PathLike)
@@ -127,7 +143,8 @@ def with_label_type(spec: CorpusSpec, public: Texts | None, label: str | None, t
         if not found and kind in (None, Format.JSONL, Format.JSON, Format.XLSX):
             values = (each.kept.get(label) for each in as_records(public, text=text, keep=(label,)))
             found = {label: of_values(values)}
-    return replace(spec, label_type=corpus_label_type(found or {}, label, spec.labels))
+    found = {**own, **{name: kind for name, kind in (found or {}).items() if kind is not None}}
+    return replace(spec, label_type=corpus_label_type(found, label, spec.labels))
 
 
 def require_pool_leaves(spec: CorpusSpec, carry: Sequence[str]) -> None:

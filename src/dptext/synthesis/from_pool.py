@@ -131,7 +131,10 @@ class FromPool:
             leaving = np.bincount(rows.labels, minlength=len(spec.labels))
             often = max(1.0, len(rows) / len(pool.texts))
             about = often * self._about(summary, by_label, sizes, means.shape[1])
-            report = replace(report, shortage=shortage(spec.labels, summary.shares, about, leaving, len(rows)))
+            report = replace(
+                report,
+                shortage=shortage(spec.labels, summary.shares, about, leaving, len(rows), asked=bool(summary.wanted)),
+            )
         names = [LABEL if each is None else spec.axes.names[each.axes[0]] for each in followed_columns(summary)]
         often = len(rows) / len(set(texts))
         said = " ".join(
@@ -161,7 +164,9 @@ class FromPool:
         rows, label = chosen(best, sizes, size)
         about = self._about(summary, scores, found, means.shape[1])
         leaving = np.bincount(label, minlength=len(spec.labels))
-        report = replace(summary.report, shortage=shortage(spec.labels, sizes, about, leaving, most))
+        report = replace(
+            summary.report, shortage=shortage(spec.labels, sizes, about, leaving, most, asked=bool(summary.wanted))
+        )
         order = shuffled(len(rows), source)
         texts, labels = (pool.texts[i] for i in rows[order]), (spec.labels[i] for i in label[order])
         return Synthetic(tuple(texts), tuple(labels), report, _with(report))

@@ -22,6 +22,9 @@ _BLURRED: Final = 0.5  # largest noise of a usable class mean, in lengths of a p
 _ROUNDS: Final = 200
 _CLOSE: Final = 0.01  # the mix of the matched pool is within this part of each share
 _UNLIKELY: Final = -300.0  # least difference of log-probabilities, so that odds stay within the range of floats
+#: More texts of a label leave than the pool is estimated to have, in times: the numbers of the pool are noisy.
+_NOISY: Final = 2.0
+_ASKED: Final = 1.25
 _FEW: Final = 0.02  # labels with a smaller share of the released texts are not reported in `others`
 # Ridge, as a part of the mean variance. Without a ridge the last directions decide, in which only the pool varies.
 _RIDGE: Final = 0.3
@@ -140,19 +143,23 @@ def matched(scores: Floats, sizes: Floats) -> Floats:
     return np.asarray(found - np.logaddexp.reduce(found, axis=1)[:, None])
 
 
-def shortage(labels: Sequence[str], sizes: Floats, about: Floats, leaving: Integers, most: int) -> Shortage | None:
+def shortage(
+    labels: Sequence[str], sizes: Floats, about: Floats, leaving: Integers, most: int, *, asked: bool = False
+) -> Shortage | None:
     """Return the labels of which the pool has too few texts for `most` texts; None if it has enough.
 
-    `about` are the estimated numbers of pool texts of each class, and `leaving` the numbers of those that leave.
+    `about` are the estimated numbers of pool texts of each class, and `leaving` the numbers of those that leave. A mix
+    that was `asked` for leaves as it is: a smaller excess of a label is named.
     """
     shares, leave = sizes / sizes.sum(), int(leaving.sum())
-    others = [c for c in range(len(shares)) if leaving[c] > max(2 * about[c], leave * _FEW)]
+    others = [c for c in range(len(shares)) if leaving[c] > max((_ASKED if asked else _NOISY) * about[c], leave * _FEW)]
     if not others and leave == most:
         return None
     lacking = shares - about / most
     order = [int(c) for i, c in enumerate(np.argsort(-lacking, kind="stable")) if lacking[c] > 0 or not i]
     named = tuple((labels[c], float(shares[c]), float(about[c] / about.sum())) for c in order)
-    return Shortage(named, leave, most, tuple(labels[c] for c in others))
+    there = int(min(about[c] / shares[c] for c in range(len(shares)) if shares[c] > 0))
+    return Shortage(named, leave, most, tuple(labels[c] for c in others), min(there, leave))
 
 
 def chosen(scores: Floats, sizes: Floats, size: int) -> tuple[Integers, Integers]:

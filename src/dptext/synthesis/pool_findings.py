@@ -62,13 +62,15 @@ class Shortage:
             label that lacks most comes first.
         texts: number of released texts.
         most: number of texts that a pool with enough texts would release.
-        others: labels whose released texts are probably mostly of other kinds, as the pool has few of these labels.
+        others: labels whose released texts are probably of other kinds in part, as the pool has fewer of these labels.
+        there: number of texts of this mix that the pool seems to have.
     """
 
     labels: tuple[tuple[str, float, float], ...]
     texts: int
     most: int
     others: tuple[str, ...] = ()
+    there: int = 0
 
     @property
     def sentence(self) -> str:
@@ -83,9 +85,10 @@ class Shortage:
             more = ", or set size for more"
         if self.others:
             few += (
-                f" Texts of {', '.join(self.others[:_NAMED])} are the nearest ones, probably of other kinds: good for"
+                f" The other texts labelled {', '.join(self.others[:_NAMED])} are the nearest ones, probably of other "
+                "kinds: `dptext utility corpus` says what they teach."
             )
-            few += " training, not for reading."
+            few += f" The pool seems to have {self.there:,} texts of this mix." if self.there else ""
         return f"{few} Give public texts that are worded like the private ones, of each label{more}."
 
     @property

@@ -450,6 +450,23 @@ def test_labels_leave_in_the_type_of_public_ones(tmp_path: Path) -> None:
         dp.summarize(private, public, **{**own, "labels": ["1", str(2**63)], "label_type": "int64"})
 
 
+def test_labels_that_are_given_as_numbers_leave_as_numbers() -> None:
+    """Where no public column says it. A range and an array are as good as a list."""
+    rows, pool = dp.sample_records(60, seed=1), [each.text for each in dp.sample_records(60, seed=2)]
+    private = [{"text": each.text, "stars": i % 3 + 1} for i, each in enumerate(rows)]
+    own: dict[str, Any] = {"label": "stars", "encoder": "glove", "about": 60}
+    for labels, kind in (
+        ([1, 2, 3], "int64"), (range(1, 4), "int64"), (np.arange(1, 4), "int64"), ((1.5, 2.0), "double"),
+        ([True, False], "bool"), (["1", "2"], None), ([1, "2"], None), ([1, 2**70], None),
+    ):  # fmt: skip
+        settings = dp.summarize(private, pool, labels=labels, **own).certificate.settings
+        assert settings.get("label_type") == kind, labels
+    public = [{"text": each, "stars": "1"} for each in pool]
+    made = dp.write(dp.summarize(private, public, labels=range(1, 4), **own), size=9, label="stars", seed=1)
+    assert {type(each) for each in made.to_dict()["stars"]} == {int}
+    assert {type(each) for each in dp.synthesize(private, pool, labels=range(1, 4), **own).to_dict()["stars"]} == {int}
+
+
 def test_no_private_value_changes_the_type_of_labels() -> None:
     """One odd label makes a column of texts of a private frame. The neighbour without it has integers."""
     pd = pytest.importorskip("pandas")

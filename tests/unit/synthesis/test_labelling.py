@@ -177,7 +177,17 @@ def test_a_label_that_the_pool_lacks_is_named(few: int) -> None:
         f"The pool seems to have too few texts of some labels: c: 20% wanted, {'none' if few == 0 else 'under 1%'} of "
         "the pool is read as c by the noisy numbers; a: 40% wanted, 23% of the pool is read as a."
     )
-    assert "Texts of c are the nearest ones, probably of other kinds" in told.sentence
+    assert "The other texts labelled c are the nearest ones, probably of other kinds" in told.sentence
+
+
+@pytest.mark.parametrize("asked", [True, False])
+def test_a_mix_that_was_asked_for_says_where_the_pool_has_fewer_texts(asked: bool) -> None:
+    """The noisy numbers of a pool do not tell a half more; of a mix that its user made up this is said."""
+    told = shortage(("a", "b"), np.array([0.6, 0.4]), np.array([108.0, 490.0]), np.array([180, 120]), 300, asked=asked)
+    assert (told is not None) == asked
+    assert told is None or (told.others, told.there) == (("a",), 180)
+    assert told is None or "a: 60% wanted, 18% of the pool is read as a" in told.sentence
+    assert told is None or "The pool seems to have 180 texts of this mix." in told.sentence
 
 
 def points(rng: np.random.Generator, *counts: int) -> np.ndarray:
