@@ -16,7 +16,7 @@ from typer.core import TyperArgument, TyperOption
 
 import dptext as dp
 from commands import dptext, in_turn
-from dptext.batch.engines import PART_SIZE
+from dptext.batch.engines import DatasetPlan
 from dptext.cli import COMMANDS, SECTIONS
 from dptext.cli.app import LazyGroup, app
 from dptext.cli.brought import brought
@@ -139,7 +139,7 @@ def test_the_help_of_all_fits_80_columns() -> None:
 
 def test_the_default_of_a_part_is_that_of_the_library() -> None:
     """The command names the number itself, so that a single file loads nothing for folders."""
-    assert Many().part_size == PART_SIZE
+    assert Many().part_size == DatasetPlan().part_size
 
 
 def test_an_unknown_reader_is_refused_with_those_that_there_are() -> None:
@@ -413,7 +413,7 @@ def test_init_refuses_the_private_file_as_public(reviews: Path) -> None:
     for name in ("in.jsonl", "copy.jsonl"):
         done = dptext("init", "in.jsonl", "--for", "texts", "--text-field", "review", "--public", name, cwd=reviews)
         assert done.returncode == 2
-        assert "the private file itself" in done.stderr
+        assert "other than the private corpus" in done.stderr
 
 
 def test_init_takes_no_field_because_of_its_texts(reviews: Path) -> None:
@@ -484,7 +484,13 @@ def test_init_asks_again_where_an_answer_cannot_be(reviews: Path) -> None:
     assert said.count("Error: ") == 8
     for words in (
         *("--text-field 'reviw' to be a field", "--label-field 'topik' to be a field", "nowhere.jsonl: No such file"),
-        *("the private file itself", "--max-per-author N", "'paragraph' to be one of", "found 'ten'", "found '-1'"),
+        *(
+            "other than the private corpus",
+            "--max-per-author N",
+            "'paragraph' to be one of",
+            "found 'ten'",
+            "found '-1'",
+        ),
     ):
         assert words in said
     written = tomllib.loads((reviews / "dptext.toml").read_text())

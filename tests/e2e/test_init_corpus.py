@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import pty
@@ -57,6 +58,45 @@ def test_the_commands_that_it_shows_read_what_it_writes(letters: Path) -> None:
     assert ran.returncode == 0, ran.stderr
 
 
+@pytest.fixture
+def folders(tmp_path: Path) -> Path:
+    """Private and public letters, each in a file of plain text, in two folders."""
+    records = dp.sample_records(200)
+    for name, part in (("posts", records[:100]), ("public", records[100:])):
+        (tmp_path / name).mkdir()
+        for i, each in enumerate(part):
+            (tmp_path / name / f"{i:03}.txt").write_text(each.text)
+    return tmp_path
+
+
+def test_folders_of_files_are_read_as_files_are(folders: Path) -> None:
+    done = dptext("init", "posts", "--public", "public", "--about", "100", cwd=folders)
+    assert done.returncode == 0, done.stderr
+    written = tomllib.loads((folders / "dptext.toml").read_text())
+    assert written["public"] == "public"
+    assert 4 <= written["summary"]["topics"] < 64  # a hundred texts have no more numbers above their noise
+    quick = ("--encoder", "glove", "--set", "words=8")
+    for each in commands(done.stdout):
+        ran = dptext(*each, *(quick if each[0] == "summarize" else ()), cwd=folders)
+        assert ran.returncode == 0, (each, ran.stderr)
+        assert "Take fewer" not in ran.stderr
+    assert {*folders.iterdir()} >= {folders / "posts.summary", folders / "posts.written.csv"}
+    assert len([*(folders / "posts").iterdir()]) == 100  # what is written does not stand among the private files
+    texts = {each.read_text() for each in (folders / "public").iterdir()}
+    rows = [*csv.DictReader((folders / "posts.written.csv").read_text().splitlines())]
+    assert rows
+    assert {row["text"] for row in rows} <= texts
+    judged = ("utility", "corpus", "posts", "posts.written.csv", "--public", "public", "--encoder", "glove")
+    ran = dptext(*judged, cwd=folders)
+    assert ran.returncode == 0, ran.stderr
+    for same in ("posts", "posts/000.txt"):
+        ran = dptext("init", "posts", "--public", same, "--force", cwd=folders)
+        assert ran.returncode == 2
+        assert "other than the private corpus" in ran.stderr
+    texts = dptext("init", "posts", "--public", "public", "--for", "texts", "--force", cwd=folders).stdout
+    assert "dptext privatize posts posts.private" in texts
+
+
 def test_an_option_overrules_the_file(letters: Path) -> None:
     assert dptext(*CORPUS, "--about", "200", cwd=letters).returncode == 0
     quick = ("--encoder", "glove", "--set", "words=8", "--epsilon", "0.5", "--dry-run")
@@ -87,7 +127,7 @@ def test_authors_and_tables_and_numbers(letters: Path) -> None:
     assert "No column is declared yet: dptext.toml has examples. `dptext check in.jsonl` proposes lines" in done.stdout
     written = tomllib.loads((letters / "dptext.toml").read_text())
     assert written["author-field"] == "who"
-    assert written["summary"] == {"epsilon": 1.0, "about": 30, "unit": "author", "topics": 64}
+    assert written["summary"] == {"epsilon": 1.0, "about": 30, "unit": "author", "topics": 4}
     done = dptext(*CORPUS, "--for", "numbers", "--force", cwd=letters)
     assert [each[0] for each in commands(done.stdout)] == ["summarize", "summary"]
 

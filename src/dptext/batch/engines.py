@@ -223,7 +223,10 @@ class _Actor:
         return answered(self._job, task)
 
 
-PART_SIZE: Final = 10_000  #: Records of a part
+#: Usual numbers of records of a part, which is what a kill can lose, and of parts.
+LARGEST_PART: Final = 10_000
+LEAST_PART: Final = 1_000
+PARTS: Final = 8
 #: Called with "reading" or "privatizing", the number of records done, and the number of all records, if known.
 Progress = Callable[[str, int, int | None], None]
 Skip = Callable[[str, int, str], None]  #: Called with a file, the number of its skipped records, and the reason
@@ -272,7 +275,8 @@ class DatasetPlan:
     """Public settings of a run over many files, besides those of `Plan`.
 
     Attributes:
-        part_size: number of records in each part of the output except the last.
+        part_size: number of records in each part of the output except the last; 0 takes an eighth of all, but at least
+            1,000 and at most 10,000.
         keep_shards: write one part for each input file, under its name; the names and the numbers of records leave.
         workers: the workers of the run.
         storage_options: options of fsspec, for URLs; not shown, as they may hold secrets.
@@ -280,11 +284,12 @@ class DatasetPlan:
             target, such as a mount point; or in the current folder if the target is a URL.
     """
 
-    part_size: int = PART_SIZE
+    part_size: int = 0
     keep_shards: bool = False
     workers: Workers = field(default_factory=Workers)
     storage_options: Mapping[str, Any] = field(default_factory=dict, repr=False)
     state: Path | None = None
 
     def __post_init__(self) -> None:
-        _validate.count(part_size=self.part_size)
+        if self.part_size != 0:
+            _validate.count(part_size=self.part_size)

@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from dptext.batch.engines import DatasetPlan, Engine, Here, Progress, Skip
+from dptext.batch.engines import LARGEST_PART, LEAST_PART, PARTS, DatasetPlan, Engine, Here, Progress, Skip
 from dptext.batch.parts import OutputPart, names_of, numbered
 from dptext.batch.places import ObjectStore, Place, StateFolder, place_at
 from dptext.batch.shards import Shard, as_path, as_read, forms_of, is_remote, shards_of, types_of
@@ -318,7 +318,8 @@ class _FolderRun:
         if self.dataset.keep_shards:
             names = names_of(self.shards, self.kind, compressed=self.compressed)
             return [OutputPart(name, ends[i], ends[i + 1]) for i, name in enumerate(names)]
-        return numbered(ends[-1], self.dataset.part_size, self.kind, compressed=self.compressed)
+        size = self.dataset.part_size or min(LARGEST_PART, max(LEAST_PART, math.ceil(ends[-1] / PARTS)))
+        return numbered(ends[-1], size, self.kind, compressed=self.compressed)
 
     def _privatized(
         self, job: Job, parts: Sequence[OutputPart], counts: Sequence[int], surveys: Surveys, on_progress: Progress

@@ -11,7 +11,7 @@ import typer
 
 from dptext.cli import options
 from dptext.errors import ConfigError
-from dptext.text.files import sha256_of
+from dptext.runs.apart import refuse_same
 from dptext.text.formats import Format, file_format
 from dptext.text.lines import listed
 from dptext.text.plain_text import Portion
@@ -66,7 +66,9 @@ def text_field_of(found: Survey) -> str:
 
 
 def record_of(named: str | None, path: Path) -> str | None:
-    """Return the portion of plain text that is one record, as the user says. None for a file with rows."""
+    """Return the portion of plain text that is one record, as the user says. None for a file with rows, or a folder."""
+    if path.is_dir():  # each file of plain text is a record, unless an option says otherwise
+        return None if named is None else options.member(Portion, "--record", named)
     if file_format(path, None) is not Format.TEXT:
         return None
     named = named or asked(f"One record of {path} is the file, a line, or a block of lines between blank ones", "")
@@ -86,11 +88,10 @@ def require_public(told: str, source: Path) -> None:
         return
     path = Path(told)
     try:
-        same = sha256_of(path) == sha256_of(source)
+        path.stat()
     except OSError as error:
         raise ConfigError(f"Cannot read the public file {path}: {error.strerror}. Name another one.") from None
-    if same:
-        raise ConfigError("Expected public texts, found the private file itself: its texts would leave as they are.")
+    refuse_same(source, path)
 
 
 def require_epsilon(told: str) -> None:

@@ -51,11 +51,11 @@ _HEADS = ("accuracy", "told_apart", "frechet", "precision", "recall", "topics_tv
 
 @dataclass(frozen=True, slots=True)
 class CorpusFiles:
-    private: Annotated[Path, options.file_argument(metavar="PRIVATE", help="The private records.")]
+    private: Annotated[Path, options.records_argument(metavar="PRIVATE", help="The private records.")]
     released: Annotated[Path, options.file_argument(metavar="OUT", help="What `synthesize` wrote, or another corpus.")]
-    public: Annotated[Path, options.file_option(help="The pool, with its labels if it has some.")]
+    public: Annotated[Path, options.records_option(help="The pool, with its labels if it has some.")]
     test: Annotated[
-        Path | None, options.file_option(help="Real records that OUT was not made from. Default: half of PRIVATE.")
+        Path | None, options.records_option(help="Real records that OUT was not made from. Default: half of PRIVATE.")
     ] = None
 
 

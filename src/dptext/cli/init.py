@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 from dptext.cli import options
 from dptext.cli.answers import by_law
@@ -19,10 +19,11 @@ from dptext.cli.init_corpus import CorpusAnswers, ask
 from dptext.cli.init_texts import mechanism_for
 from dptext.errors import ConfigError
 from dptext.mechanism import Learns
+from dptext.mechanism import settings as settings_of
 from dptext.privacy.guarantee import Guarantee, Unit
 from dptext.recommend.recommendation import Asked
 from dptext.runs.specs import read_toml, settings_to_toml, spec_from_settings, synthesis_from_settings
-from dptext.runs.summarizing import column_lines
+from dptext.runs.summarizing import column_lines, fitting_topics
 from dptext.text.files import Target
 from dptext.text.formats import Format, file_format
 from dptext.text.lines import listed
@@ -51,7 +52,9 @@ _EXAMPLES: Final = """
 
 
 def init(
-    source: Annotated[Path, options.file_argument(metavar="FILE", help="The private texts. None of them is shown.")],
+    source: Annotated[
+        Path, options.records_argument(metavar="FILE|FOLDER", help="The private texts. None of them is shown.")
+    ],
     needs: Annotated[
         str | None,
         promises(
@@ -96,7 +99,7 @@ def init(
         wrong["--column"] = columns[0]
     if given_wrongly := [name for name, value in wrong.items() if value is not None]:
         raise ConfigError(f"Expected no {given_wrongly[0]} with --for {wanted}: it asks for something else.")
-    found = survey(source, text=text_field, record=record_of(record, source), sheet=sheet)
+    found = _surveyed(source, text=text_field, record=record_of(record, source), sheet=sheet)
     text_field = text_field or text_field_of(found)
     kept = "" if wanted is not Needs.TEXTS else " that is to leave, privatized too"
     label_field = given(
@@ -127,7 +130,7 @@ def init(
 
 @dataclass(frozen=True, slots=True)
 class InitFiles:
-    """What is known of both files.
+    """What is known of both files, or folders.
 
     Attributes:
         source, found: the private file, and what is in it.
@@ -199,7 +202,11 @@ def _corpus(begun: InitFiles, answers: CorpusAnswers, wanted: Needs, about: int 
     fields |= {"label-field": begun.label_field} if begun.label_field else {}
     fields |= {"author-field": answers.author_field} if answers.author_field else {}
     measured: dict[str, Json] = {"columns": [*column_lines([*answers.columns])]} if answers.columns else {}
-    promised = synthesis_from_settings({"kind": "summary", **answers.settings, **measured})
+    settings = answers.settings
+    promised = synthesis_from_settings({"kind": "summary", **settings, **measured})
+    if answers.of_topics:
+        promised = fitting_topics(promised, ())
+        settings |= {"topics": settings_of(promised)["topics"]}
     kept = Fields(
         begun.text_field, label=begun.label_field or None, author=answers.author_field or None,
         measured=promised.measured_fields,
@@ -210,7 +217,7 @@ def _corpus(begun: InitFiles, answers: CorpusAnswers, wanted: Needs, about: int 
     if wanted is Needs.TABLE and not answers.columns:
         beside = [name for name in begun.found.columns if name not in (kept.text, kept.label, kept.author)]
         examples = _EXAMPLES.format(there=f"Beside the texts, {begun.source} has {listed(beside)}.")
-    _write(fields, "summary", answers.settings, answers.columns, examples, force=force)
+    _write(fields, "summary", settings, answers.columns, examples, force=force)
     summary = begun.source.with_name(f"{begun.stem}.summary")
     _say(answers.why(corpus=wanted is not Needs.NUMBERS), promised.guarantee())
     if examples:
@@ -247,7 +254,7 @@ def _each_text(begun: InitFiles, unit: str | None, epsilon: float | None, task: 
     print(f"Written: {FILE}. Next:")
     if learns:
         print(f"  {shlex.join(['dptext', 'fit', *begun.form])}")
-    out = begun.source.with_name(f"{begun.stem}.private.jsonl")
+    out = begun.source.with_name(f"{begun.stem}.private{'' if begun.source.is_dir() else '.jsonl'}")
     own = form_options(begun.found, fields)
     print(f"  {shlex.join(['dptext', 'privatize', str(begun.source), str(out), *own])}\n  dptext explain {out}")
     print(begun.suggested(fields), end="\n" if begun.suggested(fields) else "")
@@ -280,6 +287,14 @@ def _say(why: str, promised: Guarantee) -> None:
     print(f"{why}\n{promised.sentence()}\n{by_law(promised)}\n")
 
 
+def _surveyed(source: Path, **how: Any) -> Survey:
+    if not source.is_dir():
+        return survey(source, **how)
+    from dptext.batch.contents import survey_dataset  # folders alone need it
+
+    return survey_dataset(str(source), **how)
+
+
 def _require_needs(told: str) -> None:
     options.member(Needs, "--for", told)
 
@@ -295,8 +310,8 @@ def _require_unit(told: str) -> None:
 def _public(
     public: Path, text_field: str, label_field: str | None, record: str | None, sheet: str | None, wanted: Needs
 ) -> tuple[list[Record], Survey]:
-    sheet = sheet if file_format(public, None) is Format.XLSX else None
-    found = survey(public, text=text_field, record=record, sheet=sheet)
+    sheet = sheet if public.is_dir() or file_format(public, None) is Format.XLSX else None
+    found = _surveyed(public, text=text_field, record=record, sheet=sheet)
     layout = options.Layout(
         text_field, delimiter=found.delimiter, encoding=found.encoding, record=found.record, sheet=sheet,
         empty_nulls=True, on_error="skip" if found.bad else "stop",

@@ -32,7 +32,7 @@ class CorpusAnswers:
         about: about how many texts or authors there are.
         labels: the public set of labels; empty without labels.
         author_field: the column of the authors; empty where texts are protected.
-        columns: declarations of the columns of a table. Without labels and columns, topics are measured.
+        columns: declarations of the columns of a table.
     """
 
     unit: Unit
@@ -47,8 +47,13 @@ class CorpusAnswers:
         """The table [summary] of dptext.toml."""
         unit: dict[str, Json] = {"unit": "author"} if self.unit is Unit.AUTHOR else {}
         labels: dict[str, Json] = {"labels": list(self.labels)} if self.labels else {}
-        of_topics = {} if self.labels or self.columns else measured_settings((TOPICS,))
-        return {"epsilon": self.epsilon, "about": self.about, **unit, **labels, **of_topics}
+        topics = measured_settings((TOPICS,)) if self.of_topics else {}
+        return {"epsilon": self.epsilon, "about": self.about, **unit, **labels, **topics}
+
+    @property
+    def of_topics(self) -> bool:
+        """Whether topics are measured, as there are neither labels nor columns."""
+        return not (self.labels or self.columns)
 
     def why(self, *, corpus: bool) -> str:
         """Say what was measured at this epsilon, of a `corpus` with labels."""

@@ -52,7 +52,9 @@ class Who:
 
 @dataclass(frozen=True, slots=True)
 class Many(Who):
-    part_size: Annotated[int, runs(help="Many files: records of a part.")] = 10_000  # `PART_SIZE` of the room batch
+    part_size: Annotated[
+        int, runs(metavar="N", help="Many files: records of a part. 0 takes an eighth of all, 1,000 to 10,000.")
+    ] = 0
     keep_shards: Annotated[
         bool,
         leaves("--keep-shards", help="Many files: write a part for each file. Their names and counts leave."),

@@ -3,8 +3,8 @@
 import functools
 import secrets
 import stat
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 from typer import Argument, BadParameter
 
 from dptext import _validate
+from dptext._wording import plural
 from dptext.cli.grouped import leaves, measures, pays, promises, reads, runs
 from dptext.cli.terminal import say
 from dptext.errors import ConfigError
@@ -95,6 +96,9 @@ def ledger_location(text: str) -> str:
 file_option = functools.partial(reads, parser=file_path, metavar="FILE")
 file_argument = functools.partial(Argument, parser=file_path)
 folder_option = functools.partial(reads, parser=folder_path, metavar="FOLDER")
+#: Options and arguments that name a file of records, or a folder of such files.
+records_option = functools.partial(reads, parser=any_path, metavar="FILE|FOLDER")
+records_argument = functools.partial(Argument, parser=any_path)
 #: Options that name a file or a folder that is written.
 output_option = functools.partial(leaves, parser=output_path, metavar="FILE")
 output_folder_option = functools.partial(leaves, parser=folder_path, metavar="FOLDER")
@@ -120,7 +124,7 @@ ModelOption = Annotated[
     Path | None,
     promises("--model", parser=folder_path, metavar="FOLDER", help="Folder of a model that `dptext fit` wrote."),
 ]
-PublicOption = Annotated[Path | None, file_option("--public", help="Public records, none of them private.")]
+PublicOption = Annotated[Path | None, records_option("--public", help="Public records, none of them private.")]
 TextFieldOption = Annotated[str | None, reads("--text-field", metavar="NAME", help="Field of the text.")]
 PublicTextFieldOption = Annotated[
     str | None,
@@ -312,6 +316,8 @@ class Layout(Form):
         """
         if label is None or self.public_label_field is not None:
             return label
+        if path.is_dir():
+            return label if label in self._surveyed_public(path) else None
         from dptext.text.survey import survey  # few commands need it
 
         kind = file_format(path, self.settings()["input_format"])
@@ -328,7 +334,28 @@ class Layout(Form):
             )
         return label if label in found.columns else None
 
+    def _surveyed_public(self, folder: Path) -> Collection[str]:
+        """Return the columns of the public files of a folder."""
+        from dptext.batch.contents import survey_dataset  # folders alone need it
+
+        how: dict[str, Any] = {
+            "delimiter": self.delimiter,
+            "encoding": self.encoding,
+            "sheet": self.public_sheet or self.sheet,
+        }
+        with of_public_files():
+            found = survey_dataset(
+                str(folder),
+                format=self.settings()["input_format"],
+                record=self.public_record or self.record,
+                text=self.public_text_field or self.text_field,
+                **how,
+            )
+        return found.columns
+
     def _records(self, path: Path, fields: Fields, record: str | None, sheet: str | None) -> list[Record]:
+        if path.is_dir():
+            return self._of_folder(path, fields, record, sheet)
         reading = self.settings()
         kind = file_format(path, reading.pop("input_format"))
         reading["delimiter"] = self.delimiter if kind in DELIMITED else None
@@ -336,6 +363,19 @@ class Layout(Form):
         reading["record"] = record if kind is Format.TEXT else None
         reading["sheet"] = sheet if kind is Format.XLSX else None
         return list(read_records(path, fields, format=kind, **reading, on_skip=skipped))
+
+    def _of_folder(self, folder: Path, fields: Fields, record: str | None, sheet: str | None) -> list[Record]:
+        """Return the records of all files of a folder, by name. Records without ids are numbered through."""
+        from dptext.batch.shards import as_read, read, shards_of  # folders alone need it
+        from dptext.runs.plan import Plan
+
+        shards = shards_of(folder, format=self.settings()["input_format"], options={})
+        plan = as_read(folder, shards, Plan(fields, **{**self.settings(), "record": record, "sheet": sheet}))
+        lost: dict[str, int] = {}
+        found = [each for shard in shards for batch in read(shard, plan, {}, lost, allow_empty=True) for each in batch]
+        for reason, times in lost.items():
+            say(f"skipped {plural(times, 'record')} of {folder}: {reason}")
+        return found if fields.id is not None else [replace(each, id=str(i)) for i, each in enumerate(found)]
 
 
 def as_typed(**given: object) -> list[str]:

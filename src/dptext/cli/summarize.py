@@ -23,6 +23,7 @@ from dptext.runs.summarizing import (
     column_lines,
     columns_from,
     fitted_like,
+    fitting_topics,
     measured_settings,
     read_summary,
     require_measured,
@@ -108,7 +109,7 @@ def summarize(
     ],
     *,
     public: Annotated[
-        Path | None, options.file_option(help="The pool: public texts, some of which may leave later.")
+        Path | None, options.records_option(help="The pool: public texts, some of which may leave later.")
     ] = None,
     like: Annotated[
         Path | None,
@@ -194,6 +195,7 @@ def summarize(
     if "columns" in written:
         written = {**written, "columns": [*column_lines(written["columns"])]}
     wanted = synthesis_from_settings({**written, **changes, "kind": "summary"})
+    wanted = fitting_topics(wanted, {**written, **set_values(assignments, "way")})
     require_measured(wanted, besides)
     release(source, target, wanted, reading, paying, ending, public=public, inputs=(spec, schema_from))
 

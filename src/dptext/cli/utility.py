@@ -50,7 +50,7 @@ class Files:
         Path,
         options.file_argument(metavar="RELEASED", help="What `privatize` made of ORIGINALS. Its certificate is read."),
     ]
-    public: Annotated[Path, options.file_option(help="Public records, for the baselines.")]
+    public: Annotated[Path, options.records_option(help="Public records, for the baselines.")]
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,7 @@ class PoolAgain:
 
     public: Annotated[
         Path | None,
-        options.file_option(
+        options.records_option(
             "--public", help="The pool, for a summary made --without-pool, or for --carry. Its digest is checked."
         ),
     ] = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from glob import glob
 from os import PathLike
@@ -27,7 +27,7 @@ from dptext.sampling.randomness import Randomness, secure, seeded
 from dptext.synthesis.adding import summed
 from dptext.synthesis.blocks import COLUMNS, COUNTS, LENGTHS, POINTS, TOPICS, WORDS
 from dptext.synthesis.lengths import USUAL_LENGTHS
-from dptext.synthesis.spec import Fitted
+from dptext.synthesis.spec import CorpusSpec, Fitted
 from dptext.synthesis.summary import FittedSummary, Summary, SummarySpec
 from dptext.text.declarations import declared, schema_of, with_files
 from dptext.text.function_words import ENGLISH
@@ -44,6 +44,7 @@ if TYPE_CHECKING:  # the ledger is loaded by those who use one
 _ALSO: Final[Mapping[str, Mapping[str, Json]]] = {
     WORDS: {"marks": 5}, TOPICS: {"topics": 64}, LENGTHS: {"lengths": [*USUAL_LENGTHS]},
 }  # fmt: skip
+_LEAST_TOPICS: Final = 4
 #: More settings where words are measured with lengths, as texts are long then (decision 26).
 _LONG: Final[Mapping[str, Json]] = {"marks": 40, "tokens": 300}
 _SHARES: Final = {
@@ -94,6 +95,17 @@ def measured_settings(
             raise ConfigError(f"Expected a share of one of {', '.join(_SHARES)}, found {name!r}.")
         found[_SHARES[name]] = share
     return found
+
+
+def fitting_topics(wanted: CorpusSpec, asked: Container[str]) -> CorpusSpec:
+    """Return settings with as many of the usual topics as have numbers above their noise, by public settings alone.
+
+    A number of topics that was `asked` for stays as it is.
+    """
+    if TOPICS in asked or not isinstance(wanted, SummarySpec):
+        return wanted
+    most = max(_LEAST_TOPICS, wanted.foreseen.most_topics)
+    return replace(wanted, topics=most) if most < wanted.topics else wanted
 
 
 def column_lines(given: Json) -> list[str]:
@@ -215,6 +227,7 @@ def summarize(
     fitted = None if other is None else fitted_like(other, settings)
     wanted = synthesis_from_settings({**settings, "kind": "summary"}) if fitted is None else fitted.spec
     if fitted is None:
+        wanted = fitting_topics(wanted, set_)
         wanted = with_label_type(wanted, public, label, public_text or text, given=settings.get("labels", ()))
     fields = Fields(text=text, label=label, author=author, measured=wanted.measured_fields)
     corpus = Private(private, fields, {"record": record})

@@ -55,11 +55,16 @@ class Foreseen:
             "fewer labels or more texts, or take a larger epsilon."
         )
 
-    def _of_topics(self) -> str:
+    @property
+    def most_topics(self) -> int:
+        """As many topics, of those that are measured, as have numbers above their noise; 0 if there are none."""
         half = self._half(TOPICS, max(1, self.labels))
-        if not self.topics or self.about >= self.topics * half:
+        return self.topics if self.about >= self.topics * half else int(self.about / (2 * half))
+
+    def _of_topics(self) -> str:
+        half, most = self._half(TOPICS, max(1, self.labels)), self.most_topics
+        if most == self.topics:
             return ""
-        most = int(self.about / (2 * half))
         fewer = f"Take fewer: --set topics={most}." if most > 1 else "Leave topics out, or take a larger epsilon."
         return (
             f"Warning: {self.topics} topics of about {self.about:,} {self.unit}s: a topic has about "

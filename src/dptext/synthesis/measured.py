@@ -221,10 +221,13 @@ class MeasuredSpec(CorpusSpec, ABC):
     @property
     def advice(self) -> str:
         """Warnings of few units for what is measured, by the public statement `about`, beside the noise of numbers."""
+        return "\n".join(self.foreseen.warnings())
+
+    @property
+    def foreseen(self) -> Foreseen:
+        """What the summary is about, beside the noise of its numbers."""
         alone = {each.name: each.size for each in self.marginals if len(each.axes) == 1}
-        noise = self.deviations()
-        found = Foreseen(self.about, self.unit, len(self.labels), self.topics, noise, alone)
-        return "\n".join(found.warnings())
+        return Foreseen(self.about, self.unit, len(self.labels), self.topics, self.deviations(), alone)
 
     @property
     def plan(self) -> str:

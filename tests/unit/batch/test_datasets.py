@@ -41,6 +41,16 @@ def test_parts_have_a_fixed_number_of_records_in_order(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in", "out"]
 
 
+@pytest.mark.parametrize(("n", "parts"), [(999, 1), (1_001, 2), (8_001, 8)])
+def test_by_default_a_kill_loses_a_part_of_the_work(tmp_path: Path, n: int, parts: int) -> None:
+    """An eighth of all records is a part, so that several workers share them, but at least a thousand."""
+    out = tmp_path / "out"
+    dp.privatize_dataset(shards(tmp_path / "in", n), out, mechanism(), plan=plan(), dataset=here(part_size=0))
+    sizes = [part["records"] for part in json.loads((out / "manifest.json").read_text())["parts"]]
+    assert (len(sizes), sum(sizes)) == (parts, n)
+    assert min(sizes[:-1], default=1_000) >= 1_000
+
+
 def test_several_workers_and_one_release_the_same_under_a_seed(tmp_path: Path) -> None:
     source = shards(tmp_path / "in", 130, 1, 269)
     found = []
