@@ -16,7 +16,7 @@ from dptext.errors import ConfigError, DataError
 from dptext.ledger.entries import Balance, Charge, format_left
 from dptext.ledger.subjects import create_subject_key
 from dptext.privacy import accounting
-from dptext.privacy.events import MAX_MEANINGFUL_DELTA, Event, event_to_dict
+from dptext.privacy.events import MAX_MEANINGFUL_DELTA, Event, PureEvent, ZcdpEvent, event_to_dict
 from dptext.privacy.guarantee import Guarantee, Relation, Unit, format_delta, format_epsilon
 from dptext.types import Json, fields_as_json
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:  # slow to load
     from dptext.ledger.books import Ledger
 
 _ROUNDING: Final = 1e-6  # of a sum of epsilons
+_MOST_RELEASES: Final = 1_000_000
 NameArgument = Annotated[str, Argument(metavar="NAME", help="The account.")]
 OptionalName = Annotated[str | None, Argument(metavar="[NAME]", help="The account. Default: all accounts.")]
 
@@ -98,27 +99,34 @@ def open_account(
 def show(
     ledger: LedgerOption,
     name: OptionalName = None,
+    releases: Annotated[
+        int | None,
+        leaves(metavar="N", help="Say the largest epsilon of one release, if N more equal ones are to fit into NAME."),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
+    if releases is not None and (name is None or not 0 < releases <= _MOST_RELEASES):
+        raise ConfigError(f"Expected --releases N from 1 to {_MOST_RELEASES:,}, with the NAME of an account.")
     books = opened(ledger)
     balances = [books.balance(each) for each in _accounts(books, name)]
+    found = {} if name is None or releases is None else _largest(books, name, releases)
     if as_json:
-        listed: list[Json] = [_balance(balance) for balance in balances]
+        listed: list[Json] = [{**_balance(balance), **found} for balance in balances]
         print(json.dumps(listed[0] if name is not None else listed, indent=2))
         return
-    table = _table("spent is rounded up, left is rounded down; each for the worst subject")
-    for heading in ("account", "per", "limit", "spent", "left", "charges", "to"):
-        side: Literal["right", "left"] = "right" if heading in ("limit", "spent", "left", "charges") else "left"
-        table.add_column(heading, justify=side, overflow="fold", no_wrap=heading in ("per", "to"))
+    table = _table("epsilons; spent is rounded up, left is rounded down; each for the worst subject")
+    for heading in ("account", "limit", "spent", "left", "charges", "to"):
+        side: Literal["right", "left"] = "left" if heading in ("account", "to") else "right"
+        table.add_column(heading, justify=side, overflow="fold", no_wrap=heading != "account")
     for balance in balances:
         account, limit = balance.account, balance.account.limit
-        named = account.name if account.dataset == account.name else f"{account.name}\nof {account.dataset}"
+        lines = [account.name, *([] if account.dataset == account.name else [f"of {account.dataset}"])]
+        lines += [f"per {limit.unit.value}", limit.relation.value.replace("_", " ")]
+        lines += [f"delta {format_delta(limit.delta)}"] if limit.delta else []
         table.add_row(
-            named,
-            f"{limit.unit.value}\n{limit.relation.value.replace('_', ' ')}",
-            format_epsilon(limit.epsilon) + (f"\ndelta {format_delta(limit.delta)}" if limit.delta else ""),
-            format_epsilon(balance.spent.epsilon)
-            + (f"\nat delta {format_delta(balance.spent.delta)}" if balance.spent.delta else ""),
+            "\n".join(lines),
+            format_epsilon(limit.epsilon),
+            format_epsilon(balance.spent.epsilon),
             format_left(balance.left),
             f"{balance.charges:,}",
             f"{balance.subjects:,} named" if balance.subjects else "everyone",
@@ -130,6 +138,30 @@ def show(
         lead = f"All releases that were charged here, taken together, for the {per} that they say most about:\n"
         print(f"{lead}{balance.spent.explain()}" if balance.charges else "Nothing was charged yet.")
         print(_why_less(books, balance), end="")
+    if releases is not None:
+        print(_fitting(releases, balances[0].account.limit, found))
+
+
+def _largest(books: Ledger, name: str, releases: int) -> dict[str, Json]:
+    """Return the largest epsilon of each of several equal releases, of corpora and of delta 0, as JSON-able data."""
+    outlook = books.outlook(name)
+    found: dict[str, Json] = {"releases": releases, "epsilon_at_delta_0": outlook.largest(PureEvent, releases)}
+    if delta := outlook.limit.delta:
+        found["epsilon_of_corpora"] = outlook.largest(
+            lambda epsilon: accounting.calibrate(ZcdpEvent(1.0), epsilon, delta=delta), releases
+        )
+    return found
+
+
+def _fitting(releases: int, limit: Guarantee, found: dict[str, Json]) -> str:
+    """Say `_largest` in words."""
+    more = plural(releases, "more equal release")
+    pure, corpora = (float(str(found.get(name, 0))) for name in ("epsilon_at_delta_0", "epsilon_of_corpora"))
+    each = f"of epsilon {format_left(pure)} at delta 0"
+    if corpora:
+        how = f"summaries or corpora with --epsilon {format_left(corpora)} --delta {format_delta(limit.delta)}"
+        return f"{more} would fit: {how}{f', or others {each}' if pure else ''}."
+    return f"{more} {each} would fit." if pure else f"Not even {more} of epsilon 0.001 would fit."
 
 
 def _cost_of(limit: Guarantee) -> Callable[[tuple[Event, ...]], float]:

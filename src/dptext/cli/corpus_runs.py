@@ -18,7 +18,7 @@ from dptext.cli import options
 from dptext.cli.chosen import is_a_record, reads_english, say_if_in_other_language
 from dptext.cli.corpus_options import CorpusReading, Ending
 from dptext.cli.many import is_dataset, refuse_for_a_file
-from dptext.cli.paying import PAID, Paying, cost, said_key
+from dptext.cli.paying import PAID, Paying, charge_data, cost, said_key, what_is_left
 from dptext.cli.terminal import DRAFTED, Tell, advising, counted, finishing, say
 from dptext.errors import ConfigError
 from dptext.mechanism import settings
@@ -243,17 +243,12 @@ def _say_what_would_be(
         *filter(None, (wanted.plan, *wanted.advice.splitlines())),
     ]
     if payment is not None:
-        said.append(PAID if due is None else f"{cost(due)} {due.payment.left()}")
+        said.append(PAID if due is None else cost(due))
     if not ending.as_json:
         print("\n".join(said))
         return
-    charge = due and {"account": due.account.name, "epsilon": due.epsilon()}
-    guarantees = [each.to_dict() for each in promised]
-    print(
-        json.dumps(
-            {"record": a_record(record, forms), "guarantees": guarantees, "charge": charge, "sentences": said}, indent=2
-        )
-    )
+    told = {"record": a_record(record, forms), "guarantees": [each.to_dict() for each in promised]}
+    print(json.dumps({**told, "charge": charge_data(due), "sentences": said}, indent=2))
 
 
 def _public_label(layout: options.Layout, public: Path | None, label_field: str | None) -> str | None:
@@ -321,7 +316,7 @@ def _say_what_was_made(
         return
     print("\n".join([certificate.guarantees[-1].sentence(), *state.sentences, "", certificate.explain()]))
     if payment is not None:
-        print(f"\n{payment.left()}")
+        print(f"\n{what_is_left(payment, certificate)}")
     print(f"\nWritten: {files_of(target)}.")
     if HARDLY_MORE_THAN_NOISE in state.sentences:
         return

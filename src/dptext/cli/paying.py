@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,12 +13,13 @@ from dptext._wording import plural
 from dptext.cli.grouped import pays
 from dptext.cli.options import PayingLedgerOption, SubjectKeyOption, default_key, opened
 from dptext.cli.terminal import say
-from dptext.errors import ConfigError
+from dptext.errors import ConfigError, LedgerError
 from dptext.privacy.guarantee import Guarantee, format_epsilon
 from dptext.text.files import refuse_inputs
 from dptext.types import Json
 
 if TYPE_CHECKING:  # loaded only if a ledger is named
+    from dptext.runs.certificate import Certificate
     from dptext.runs.payment import Due, Payment
 
 
@@ -81,15 +83,67 @@ def said_key(payment: Payment | None) -> Payment | None:
     if payment is None:
         return None
     payment = replace(payment, key=payment.charge_key())
-    say(f"If the corpus is not read to its end, go on with --charge-key {payment.key}: it is charged once.")
+    say(
+        f"If the run stops, go on with --resume, which finds the charge. If its unfinished files are lost, go on with "
+        f"--charge-key {payment.key}, which is charged once."
+    )
     return payment
 
 
+_QUICK: Final = 1000  # run lengths of an account, of which many sums are made in less than a second
 PAID: Final = "Cost: nothing more, because the charge is in the ledger already."
 
 
 def cost(due: Due) -> str:
-    return f"Cost: epsilon {format_epsilon(due.epsilon())} alone, added to what was spent."
+    """Say what a run would cost, what would be spent afterwards, and how many more like it would fit."""
+    alone = f"Cost: epsilon {format_epsilon(due.epsilon())} alone"
+    spent = due.payment.left()
+    if _is_by_name(due):
+        return f"{alone}, added to what was spent. {spent}"
+    after, room = _afterwards(due)
+    limit = format_epsilon(due.account.limit.epsilon)
+    return f"{alone}. {spent} Afterwards {format_epsilon(after)} of {limit} would be spent, and {_more(room)}."
+
+
+def charge_data(due: Due | None) -> dict[str, Json] | None:
+    """Return `cost` as JSON-able data; None if nothing would be charged."""
+    if due is None:
+        return None
+    data: dict[str, Json] = {"account": due.account.name, "epsilon": due.epsilon()}
+    if not _is_by_name(due):
+        data["spent_afterwards"], data["more_like_it"] = _afterwards(due)
+    return data
+
+
+def what_is_left(payment: Payment, certificate: Certificate) -> str:
+    """Say what a charged run has left in its account, and how many more like it would fit."""
+    said, charged = payment.left(), certificate.charged
+    if charged is None or charged.by_subject:
+        return said
+    with contextlib.suppress(LedgerError):  # `said` says what is wrong with the ledger
+        outlook = payment.ledger.outlook(charged.account)
+        if sum(map(len, outlook.histories)) <= _QUICK:
+            more = _more(outlook.room(payment.ledger.find(charged.number).request.events))
+            return f"{said} {more[0].upper()}{more[1:]}."
+    return said
+
+
+def _is_by_name(due: Due) -> bool:
+    """Return whether subjects pay by name, so that the next run of other subjects costs them nothing."""
+    return due.account.by_subject and not due.payment.everyone
+
+
+def _afterwards(due: Due) -> tuple[float, int]:
+    """Return the epsilon that would be spent after a charge to everyone, and how many more like it would fit."""
+    outlook, events = due.payment.ledger.outlook(due.account.name), due.request.events
+    return outlook.spent(events), max(0, outlook.room(events) - 1)
+
+
+def _more(room: int) -> str:
+    from dptext.ledger.outlooks import MOST_COUNTED
+
+    counted = f"at least {room:,}" if room >= MOST_COUNTED - 1 else f"{room:,}" if room else "no"
+    return f"{counted} more like it would fit"
 
 
 def rehearsal(
@@ -102,8 +156,9 @@ def rehearsal(
 ) -> str:
     """Say what a run would do: as JSON with `data`, if given, else in lines, with the lines `told` and `last`."""
     if data is not None:
-        charge = due and {"account": due.account.name, "epsilon": due.epsilon()}
         guarantees = [guarantee.to_dict() for guarantee in promised]
-        return json.dumps({"records": n_records, **data, "guarantees": guarantees, "charge": charge}, indent=2)
+        return json.dumps(
+            {"records": n_records, **data, "guarantees": guarantees, "charge": charge_data(due)}, indent=2
+        )
     lead = f"A run would release {plural(n_records, 'record')}. Nothing was drawn, charged or written."
     return "\n".join([lead, *told, promised[-1].sentence(), *last])

@@ -19,7 +19,7 @@ from dptext.cli.app import config
 from dptext.cli.chosen import MechanismOptions, check_label_field, is_a_record, reads_english
 from dptext.cli.grouped import computes, leaves, promises, runs
 from dptext.cli.many import Many, Run, is_dataset, refuse_for_a_file
-from dptext.cli.paying import PAID, Paying, cost, rehearsal
+from dptext.cli.paying import PAID, Paying, cost, rehearsal, what_is_left
 from dptext.cli.terminal import Tell, advising, counted
 from dptext.errors import ConfigError, DPTextError
 from dptext.runs.certificate import certificate_path
@@ -216,7 +216,7 @@ def _privatize_file(source: Path, target: Path, run: Run, certificate: Path | No
             told += reads_english(run.mechanism.spec)
             last = [f"Leaves as it is: {', '.join(plan.reveals)}."]
             if due is not None:
-                last.append(f"{cost(due)} {due.payment.left()}")
+                last.append(cost(due))
             elif payment is not None:
                 last.append(PAID)
             told += labels.told(run.mechanism.spec, n_records, n_labelled, plan.fields.label)
@@ -237,7 +237,7 @@ def _privatize_file(source: Path, target: Path, run: Run, certificate: Path | No
         return
     print(written.explain(), file=out)
     if payment is not None:
-        print(f"\n{payment.left()}", file=out)
+        print(f"\n{what_is_left(payment, written)}", file=out)
     print(f"\nWritten: {'stdout' if target == STREAM else target} and {beside}. {_EMPTY}", file=out)
     if target != STREAM:
         judged = source != STREAM and run.mechanism.spec.traits.releases_text

@@ -18,7 +18,7 @@ from dptext.batch.shards import as_read, forms_of, shards_of
 from dptext.cli import labels
 from dptext.cli.chosen import is_a_record, reads_english
 from dptext.cli.many import Run
-from dptext.cli.paying import PAID, cost, rehearsal
+from dptext.cli.paying import PAID, cost, rehearsal, what_is_left
 from dptext.cli.terminal import advising, counted, say
 from dptext.errors import ConfigError
 from dptext.text.formats import Format, detect_format
@@ -48,7 +48,7 @@ def privatize_folder(source: str, target: str, run: Run, dataset: DatasetPlan, *
     shared: dict[str, Any] = {"plan": run.plan, "dataset": dataset, "seed": run.seed, "payment": run.payment}
     if run.dry_run:
         n_records, promised, due, n_labelled = rehearse_dataset(source, target, run.mechanism, **shared)
-        last = [] if run.payment is None else [PAID if due is None else f"{cost(due)} {run.payment.left()}"]
+        last = [] if run.payment is None else [PAID if due is None else cost(due)]
         shards = shards_of(source, format=run.plan.input_format, options=dataset.storage_options)
         record = as_read(source, shards, run.plan).record
         forms = forms_of(shards, run.plan)
@@ -78,7 +78,7 @@ def privatize_folder(source: str, target: str, run: Run, dataset: DatasetPlan, *
         return
     print(written.explain())
     if run.payment is not None:
-        print(f"\n{run.payment.left()}")
+        print(f"\n{what_is_left(run.payment, written)}")
     print(f"\nWritten: {target}, which counts by its manifest.json. Next: {shlex.join(['dptext', 'explain', target])}")
 
 

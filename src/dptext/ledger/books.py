@@ -29,6 +29,7 @@ from dptext.errors import ConfigError, PrivacyError
 from dptext.ledger import entries, standings, statements
 from dptext.ledger.database import WAIT_SECONDS, Database
 from dptext.ledger.entries import Account, Balance, Charge
+from dptext.ledger.outlooks import Outlook
 from dptext.ledger.recomputation import Recomputation, recompute
 from dptext.ledger.requests import Request, events_from_text, terms_from_text
 from dptext.ledger.subjects import HASH_BYTES, Naming, SubjectKey, SubjectsDigest
@@ -216,6 +217,15 @@ class Ledger:
         events = entries.in_order((*for_all, *worst))
         spent = entries.spent_guarantee(events, found.limit, terms_from_text(row.terms))
         return Balance(found, spent, row.charges, row.subjects, events)
+
+    def outlook(self, account: str) -> Outlook:
+        """Return what the account can still pay by charges to everyone."""
+        with self._database.reading() as connection:
+            row = statements.account(connection, account)
+            found = statements.to_account(row)
+            for_all = events_from_text(standings.whole(connection, row, row.events))
+            own = [(), *standings.tallies_of(connection, row.id)]
+        return Outlook(found.limit, tuple((*for_all, *each) for each in own))
 
     def weigh(self, account: str, request: Request, subjects: Iterable[str] | None = None) -> None:
         """Raise BudgetExceededError or IncomparableError if `charge` would, for these subjects or for everyone.

@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 import dptext as dp
 from dptext.cli.app import app
-from dptext.cli.paying import Paying
+from dptext.cli.paying import Paying, said_key
 from dptext.errors import ConfigError
 from dptext.ledger.requests import Request
 from dptext.ledger.subjects import SubjectKey, create_subject_key
@@ -55,3 +55,35 @@ def test_the_log_shows_enough_of_a_release_to_tell_it_from_others(books: str) ->
     done = CliRunner().invoke(app, ["budget", "log", "all", "--ledger", books])
     shown = [line.rstrip().rpartition("   ")[2] for line in done.stdout.splitlines() if "everyone" in line]
     assert shown == ["abababab", "stream cdcdcdcd", "not yet"]
+
+
+def test_a_charged_run_says_how_many_more_like_it_would_fit(books: str, tmp_path: Path) -> None:
+    ledger = dp.Ledger.at(books)
+    ledger.open_account("all", LIMIT, dataset="all")
+    spec = dp.LabelOnly(epsilon=2.0, labels=("health", "money"))
+    dp.save_model(spec.fit(public=dp.sample_records(20)), tmp_path / "model")
+    (tmp_path / "in.jsonl").write_text('{"text": "a", "label": "money", "name": "ann"}\n', "utf-8")
+    given = ["privatize", str(tmp_path / "in.jsonl"), str(tmp_path / "out.jsonl"), "--model", str(tmp_path / "model")]
+    given += ["--label-field", "label", "--force", "--ledger", books, "--account"]
+    for spent, left, more in ((2, 7, "3"), (4, 5, "2"), (6, 3, "1"), (8, 1, "No")):
+        done = CliRunner().invoke(app, [*given, "all"])
+        assert done.exit_code == 0, (done.stderr, done.exception)
+        said = f"Account 'all': spent {spent} of 9, left {left}. {more} more like it would fit.\n"
+        assert said in done.stdout
+    done = CliRunner().invoke(app, [*given, "notes", "--subject-field", "name"])
+    assert "Account 'notes': spent 2 of 9, left 7.\n" in done.stdout
+    (tmp_path / "many").mkdir()
+    (tmp_path / "in.jsonl").rename(tmp_path / "many" / "in.jsonl")
+    given[1:3] = [str(tmp_path / "many"), str(tmp_path / "out")]
+    done = CliRunner().invoke(app, [*given, "notes", "--everyone"])
+    assert "Account 'notes': spent 4 of 9, left 5. 2 more like it would fit.\n" in done.stdout
+
+
+def test_the_option_that_goes_on_comes_first_and_the_charge_key_for_lost_files(
+    books: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert said_key(None) is None
+    payment = said_key(Payment(dp.Ledger.at(books), "notes", "may"))
+    assert payment is not None
+    said = capsys.readouterr().err
+    assert said.index("--resume") < said.index("files are lost") < said.index("--charge-key may")

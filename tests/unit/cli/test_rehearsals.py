@@ -55,7 +55,11 @@ def rehearsed(run: tuple[str, ...], *more: object, account: str = "notes") -> Re
 def test_a_rehearsal_of_a_run_that_cannot_be_paid_is_refused_as_the_run(run: tuple[str, ...], books: dp.Ledger) -> None:
     done = rehearsed(run)
     assert done.exit_code == 0, done.exception
-    assert "Cost: epsilon 1 alone, added to what was spent. Account 'notes': spent 0 of 2, left 2." in done.stdout
+    # rho adds up: at delta 1e-5 three charges of epsilon 1 cost 1.825 together, and four 2.139.
+    cost = "Cost: epsilon 1 alone. Account 'notes': spent 0 of 2, left 2. Afterwards 1 of 2 would be spent, and 2 more "
+    assert f"{cost}like it would fit." in done.stdout
+    charge = json.loads(rehearsed(run, "--json").stdout)["charge"]
+    assert charge == {"account": "notes", "epsilon": 1.0, "spent_afterwards": 1.0, "more_like_it": 2}
     for account in ("notes", "people"):
         books.charge(account, request(0.1), key="earlier")
     for account, more in (("notes", ()), ("people", ("--subject-field", "label")), ("people", ("--everyone",))):
@@ -64,6 +68,19 @@ def test_a_rehearsal_of_a_run_that_cannot_be_paid_is_refused_as_the_run(run: tup
         assert done.stdout == ""
         assert len([*books.log(account)]) == 1
     assert isinstance(rehearsed(run, account="pure").exception, BudgetExceededError)
+
+
+def test_a_rehearsal_counts_from_what_was_spent_and_not_for_subjects_by_name(books: dp.Ledger) -> None:
+    due = dp.Payment(books, "notes").due(SummarySpec(labels=("travel", "money")), randomness=dp.randomness.secure())
+    books.charge("notes", due.request, key="earlier")
+    for spent, more in (("1.461", "1 more"), ("1.825", "no more")):
+        said = rehearsed(RUNS[0]).stdout.splitlines()[-1]
+        assert said.endswith(f"Afterwards {spent} of 2 would be spent, and {more} like it would fit."), said
+        books.charge("notes", due.request, key=spent)
+    by_name = rehearsed(RUNS[0], "--subject-field", "label", account="people").stdout.splitlines()[-1]
+    assert by_name == "Cost: epsilon 1 alone, added to what was spent. Account 'people': spent 0 of 2, left 2."
+    everyone = rehearsed(RUNS[0], "--everyone", account="people").stdout.splitlines()[-1]
+    assert everyone.endswith("and 2 more like it would fit.")
 
 
 def test_a_rehearsal_knows_the_charge_of_its_key(books: dp.Ledger) -> None:
@@ -103,7 +120,8 @@ def test_a_rehearsal_of_many_files_that_cannot_be_paid_is_refused_as_the_run(boo
     done = tried(1)
     assert done.exit_code == 0, (done.stderr, done.exception)
     assert done.stdout.splitlines()[-1] == (
-        "Cost: epsilon 1 alone, added to what was spent. Account 'labels': spent 0 of 2, left 2."
+        "Cost: epsilon 1 alone. Account 'labels': spent 0 of 2, left 2. Afterwards 1 of 2 would be spent, and 1 more "
+        "like it would fit."
     )
     assert isinstance(tried(3).exception, BudgetExceededError)
     how = {"dataset": DatasetPlan(), "seed": None, "payment": dp.Payment(books, "labels", "mine")}
