@@ -16,7 +16,7 @@ from typing import Final, Self, TypeAlias
 import numpy as np
 
 from dptext.embeddings import sentence_encoder
-from dptext.embeddings.embedder import MINILM
+from dptext.embeddings.embedder import MINILM, WEIGHTS_SHA256
 from dptext.embeddings.sentence_encoder import BertTexts, Precision, SentenceEncoder
 from dptext.embeddings.vector_files import load_glove
 from dptext.embeddings.vectors import WordVectors
@@ -135,6 +135,19 @@ class OwnEncoder:
                 f"{found.digest[:12]}...: put the encoder there that the public texts were read by."
             )
         return found.embed(texts, on_progress=on_progress)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class PackagedEncoder:
+    """all-MiniLM-L6-v2, an `Embedder` that is loaded when it reads its first text."""
+
+    name: str = MINILM
+    dim: int = 384
+    digest: str = WEIGHTS_SHA256
+
+    def embed(self, texts: Sequence[str], *, on_progress: Callable[[int], None] | None = None) -> Floats:
+        """Unit vectors `(n_texts, dim)`, as of `SentenceEncoder`. MissingExtraError: its weights are absent."""
+        return _opened(MINILM).embed(texts, on_progress=on_progress)
 
 
 #: Largest number of cached vectors; those of all-MiniLM-L6-v2 take 77 MB.

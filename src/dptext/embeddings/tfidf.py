@@ -66,32 +66,35 @@ def fit_quietly(model: Model, rows: object, classes: object) -> Model:
     return model
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class TfidfSvd:
-    """An `Embedder` that was fitted on public text: TF-IDF of words, reduced to its main directions."""
+    """An `Embedder` that was fitted on public text: TF-IDF of words, reduced to its main directions.
 
-    counter: "TfidfVectorizer"
-    reducer: "TruncatedSVD"
-    dim: int
-    digest: str
+    Attributes:
+        words: the words that are known, in the order of the columns.
+        rarity: inverse document frequencies of the words, `(n_words,)`.
+        components: main directions, `(dim, n_words)`.
+    """
+
+    words: tuple[str, ...]
+    rarity: Floats
+    components: Floats
 
     def __repr__(self) -> str:
         return f"TfidfSvd(dim={self.dim}, digest={self.digest[:12]})"
 
     @property
-    def words(self) -> tuple[str, ...]:
-        """The words that are known, in the order of the columns."""
-        return tuple(map(str, self.counter.get_feature_names_out()))
+    def dim(self) -> int:
+        """Number of coordinates."""
+        return len(self.components)
 
-    @property
-    def rarity(self) -> Floats:
-        """Inverse document frequencies of the words, `(n_words,)`."""
-        return np.asarray(self.counter.idf_, np.float64)
-
-    @property
-    def components(self) -> Floats:
-        """Main directions, `(dim, n_words)`."""
-        return np.asarray(self.reducer.components_, np.float64)
+    @functools.cached_property
+    def digest(self) -> str:
+        """sha256 of words, frequencies and directions."""
+        found = hashlib.sha256("\n".join(self.words).encode("utf-8", "surrogatepass"))
+        found.update(np.round(self.rarity, 9).tobytes())
+        found.update(np.round(self.components, 6).tobytes())
+        return found.hexdigest()
 
     @property
     def name(self) -> str:
@@ -100,15 +103,27 @@ class TfidfSvd:
 
     def rounded(self) -> "TfidfSvd":
         """Return the embedder with main directions that float16 holds, in which they are stored."""
-        return tfidf_svd(self.words, self.rarity, self.components.astype(np.float16).astype(np.float64))
+        return TfidfSvd(self.words, self.rarity, self.components.astype(np.float16).astype(np.float64))
 
     def embed(self, texts: Sequence[str]) -> Floats:
         """Vectors `(n_texts, dim)` of norm 1, or of norm 0 if no word is known."""
         if not texts:
             return np.zeros((0, self.dim))
-        found = np.asarray(self.reducer.transform(self.counter.transform(texts)), np.float64)
+        counter, reducer = self._models
+        found = np.asarray(reducer.transform(counter.transform(texts)), np.float64)
         norms = np.linalg.norm(found, axis=1, keepdims=True)
         return found / np.where(norms > 0, norms, 1.0)
+
+    @functools.cached_property
+    def _models(self) -> "tuple[TfidfVectorizer, TruncatedSVD]":
+        """The models of scikit-learn, which takes seconds to load: who reads no text does not need them."""
+        from sklearn.decomposition import TruncatedSVD  # noqa: PLC0415 (slow to load)
+
+        counter = words_tfidf(vocabulary={word: i for i, word in enumerate(self.words)})
+        counter.idf_ = self.rarity
+        reducer = TruncatedSVD(self.dim)
+        reducer.components_ = self.components
+        return counter, reducer
 
 
 def fit_tfidf_svd(public: Sequence[str], *, dim: int = TFIDF_DIM, seed: int = 0) -> TfidfSvd:
@@ -133,22 +148,5 @@ def fit_tfidf_svd(public: Sequence[str], *, dim: int = TFIDF_DIM, seed: int = 0)
     size = min(dim, weights.shape[1] - 1, weights.shape[0] - 1)
     reducer = TruncatedSVD(size, random_state=seed)
     reducer.fit(weights)
-    return _made(counter, reducer)
-
-
-def tfidf_svd(words: tuple[str, ...], rarity: Floats, components: Floats) -> TfidfSvd:
-    """Return the embedder with these words, rarities `(n_words,)` and main directions `(dim, n_words)`."""
-    from sklearn.decomposition import TruncatedSVD  # noqa: PLC0415 (slow to load)
-
-    counter = words_tfidf(vocabulary={word: i for i, word in enumerate(words)})
-    counter.idf_ = np.asarray(rarity, np.float64)
-    reducer = TruncatedSVD(len(components))
-    reducer.components_ = components
-    return _made(counter, reducer)
-
-
-def _made(counter: "TfidfVectorizer", reducer: "TruncatedSVD") -> TfidfSvd:
-    digest = hashlib.sha256("\n".join(counter.get_feature_names_out()).encode("utf-8", "surrogatepass"))
-    digest.update(np.round(counter.idf_, 9).tobytes())
-    digest.update(np.round(reducer.components_, 6).tobytes())
-    return TfidfSvd(counter, reducer, len(reducer.components_), digest.hexdigest())
+    words = tuple(map(str, counter.get_feature_names_out()))
+    return TfidfSvd(words, np.asarray(counter.idf_, np.float64), np.asarray(reducer.components_, np.float64))

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptext.embeddings.distilled import DistilledEncoder
-from dptext.embeddings.embedder import Embedder
-from dptext.embeddings.encoders import OwnEncoder, load_encoder
-from dptext.embeddings.tfidf import TfidfSvd, tfidf_svd
+from dptext.embeddings.embedder import MINILM_NAMES, Embedder
+from dptext.embeddings.encoders import OwnEncoder, PackagedEncoder, load_encoder
+from dptext.embeddings.tfidf import TfidfSvd
 from dptext.errors import ConfigError, DataError
 from dptext.synthesis.lengths import ANY_LENGTH, LengthBins
 from dptext.synthesis.lexicon import Lexicon
@@ -286,11 +286,11 @@ def _readers(encoder: str, described: Mapping[str, Any], arrays: Mapping[str, ND
         own = described["own_encoder"]
         first = OwnEncoder(encoder, str(own["name"]), int(own["dim"]), str(own["digest"]))
     else:
-        first = load_encoder(encoder)
+        first = PackagedEncoder() if encoder in ("sentence", *MINILM_NAMES) else load_encoder(encoder)
     if "tfidf.words" not in arrays:
         return (first,)
     rare, components = (np.asarray(arrays[f"tfidf.{name}"], np.float64) for name in ("rarity", "components"))
-    return first, tfidf_svd(_unpacked(arrays["tfidf.words"]), rare, components)
+    return first, TfidfSvd(_unpacked(arrays["tfidf.words"]), rare, components)
 
 
 def _packed(texts: Iterable[str]) -> NDArray[np.uint8]:

@@ -179,6 +179,8 @@ class FittedSummary(Frozen):
 
     def rehearse(self, nothing: Corpus) -> None:
         """Measure an empty corpus with fixed randomness."""
+        if self.public.pool.space is not None:
+            self.public.pool.space.features([""])  # those of a stored summary are loaded when they read a text
         self.synthesize(nothing, Draws(seeded(0)))
 
     def measure(self, corpus: Corpus, draws: Draws, share: float = 1.0) -> Summary:

@@ -10,7 +10,7 @@ import pytest
 from dptext.embeddings import encoders, sentence_encoder
 from dptext.embeddings.embedder import encoder_folder
 from dptext.embeddings.encoders import WordMean, load_encoder
-from dptext.embeddings.tfidf import tfidf_svd
+from dptext.embeddings.tfidf import TfidfSvd
 from dptext.embeddings.vectors import WordVectors
 from dptext.errors import ConfigError, MissingExtraError
 
@@ -70,10 +70,10 @@ def test_an_absent_package_is_named(name: str, package: str, line: str, monkeypa
 def test_the_digest_of_tfidf_is_that_of_words_rarities_and_directions() -> None:
     words, rarity, directions = ("red", "tea", "sea"), np.array([1.0, 2.0, 3.0]), np.eye(2, 3)
     made = [
-        tfidf_svd(words, rarity, directions),
-        tfidf_svd(("red", "tea", "bee"), rarity, directions),
-        tfidf_svd(words, 2 * rarity, directions),
-        tfidf_svd(words, rarity, directions[::-1]),
+        TfidfSvd(words, rarity, directions),
+        TfidfSvd(("red", "tea", "bee"), rarity, directions),
+        TfidfSvd(words, 2 * rarity, directions),
+        TfidfSvd(words, rarity, directions[::-1]),
     ]
     assert len({each.digest for each in made}) == len(made)
-    assert tfidf_svd(words, rarity, directions).digest == made[0].digest
+    assert TfidfSvd(words, rarity, directions).digest == made[0].digest

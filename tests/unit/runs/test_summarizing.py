@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import subprocess
+import sys
 import warnings
 from collections import Counter
 from collections.abc import Sequence
@@ -478,3 +480,24 @@ def test_no_private_value_changes_the_type_of_labels() -> None:
         for values in ([1, 2, 3] * 20, [1, 2, 3] * 19 + [1, 2, "odd"])
     ]
     assert found[0] == found[1]
+
+
+def test_what_a_summary_says_is_read_without_its_encoders(tmp_path: Path) -> None:
+    """Networks and scikit-learn take seconds to load: numbers and a corpus of the pool need neither."""
+    rows, pool = dp.sample_records(60, seed=1), [each.text for each in dp.sample_records(90, seed=2)]
+    made = dp.summarize(rows, pool, label="label", labels=["health", "travel"], about=60, words=8, dim=8)
+    made.write(tmp_path / "a.summary")
+    script = (
+        "import sys; from dptext.cli.app import app\n"
+        "app(sys.argv[1:], standalone_mode=False)\n"
+        "print(*{'numba', 'sklearn', 'tokenizers', 'torch'} & {*sys.modules}, file=sys.stderr)\n"
+    )
+    for command in (["summary", "show"], ["write"]):
+        out = [] if command[0] == "summary" else [str(tmp_path / "out.csv")]
+        done = subprocess.run(
+            [sys.executable, "-c", script, *command, str(tmp_path / "a.summary"), *out],
+            check=True, capture_output=True, text=True, cwd=tmp_path,
+        )  # fmt: skip
+        assert not done.stderr.strip(), done.stderr
+    again = dp.summarize(rows, like=tmp_path / "a.summary", label="label")  # loads the encoder, to read private texts
+    assert again.certificate.settings["encoder"] == "sentence"
