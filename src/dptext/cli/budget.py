@@ -114,7 +114,7 @@ def show(
         listed: list[Json] = [{**_balance(balance), **found} for balance in balances]
         print(json.dumps(listed[0] if name is not None else listed, indent=2))
         return
-    table = _table("epsilons; spent is rounded up, left is rounded down; each for the worst subject")
+    table = _table("epsilon for the worst subject; spent is rounded up, left down")
     for heading in ("account", "limit", "spent", "left", "charges", "to"):
         side: Literal["right", "left"] = "left" if heading in ("account", "to") else "right"
         table.add_column(heading, justify=side, overflow="fold", no_wrap=heading != "account")
