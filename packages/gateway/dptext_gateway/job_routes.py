@@ -4,7 +4,8 @@ import asyncio
 import hashlib
 import json
 import shutil
-from collections.abc import AsyncIterator, Mapping
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
@@ -27,11 +28,12 @@ from dptext_gateway.jobs import FORMATS, Wish
 from dptext_gateway.keys import Key
 from dptext_gateway.problems import Problem
 from dptext_gateway.schemas import IDEMPOTENT, KEYED, NAMED, IdempotencyKey, JobTold, Words, file_of, refusals
-from dptext_gateway.store import Event
+from dptext_gateway.store import OPEN, Event
 from dptext_gateway.work import LEGAL_SUFFIX, in_words, legal, named, spec_of
 
 _LONGEST: Final = 200
-EVENT_SECONDS: Final = 1.0  # seconds from one event to the next
+LOOK_SECONDS: Final = 1.0  # seconds from one look at a job, which may bring an event, to the next
+QUIET_SECONDS: Final = 15.0  # seconds without an event, after which a comment keeps the connection open
 _KINDS: Final = {
     Format.JSONL: "application/jsonl",
     Format.CSV: "text/csv",
@@ -91,6 +93,25 @@ def _room(gate: Gateway, key: Key, wish: Wish) -> Path:
     if wish.format is Format.PARQUET:
         require_parquet()
     return gate.jobs.spool()
+
+
+async def _changes(now: Callable[[], dict[str, Any]]) -> AsyncIterator[str]:
+    """The states of a job as server-sent events: each that differs from the one before, until the job or the key ends."""
+    before, last = dict[str, Any](), 0.0
+    while True:
+        try:
+            found = await run_in_threadpool(now)
+        except Problem:  # the key is no longer valid
+            return
+        if found != before:
+            before, last = found, time.monotonic()
+            yield f"data: {json.dumps(found)}\n\n"
+        elif time.monotonic() - last >= QUIET_SECONDS:
+            last = time.monotonic()
+            yield ": nothing new\n\n"
+        if found["state"] not in OPEN:
+            return
+        await asyncio.sleep(LOOK_SECONDS)
 
 
 def require_parquet() -> None:
@@ -183,25 +204,17 @@ def add_jobs(app: FastAPI, gate: Gateway) -> None:
 
     @app.get("/v1/jobs/{id}/events", response_class=StreamingResponse, responses={**NAMED, 200: _STREAM})
     async def events(id: str, request: Request, key: Annotated[Key, asking("jobs", "synthesize")]) -> StreamingResponse:
-        """The state of a job as server-sent events, until the job or the key ends."""
+        """The state of a job as server-sent events, until the job or the key ends.
+
+        The first event comes at once, and each further one when something has changed. After 15 seconds without an
+        event comes a comment line, which begins with a colon, so that no proxy closes the connection.
+        """
 
         def now() -> dict[str, Any]:
             return gate.jobs.told(id, gate.key(request.headers["authorization"].encode("latin-1")))
 
         await run_in_threadpool(gate.jobs.told, id, key)
-
-        async def told() -> AsyncIterator[str]:
-            while True:
-                try:
-                    found = await run_in_threadpool(now)
-                except Problem:  # the key is no longer valid
-                    return
-                yield f"data: {json.dumps(found)}\n\n"
-                if found["state"] not in ("queued", "running", "cancelling"):
-                    return
-                await asyncio.sleep(EVENT_SECONDS)
-
-        return StreamingResponse(told(), media_type="text/event-stream")
+        return StreamingResponse(_changes(now), media_type="text/event-stream")
 
     @app.get(
         "/v1/jobs/{id}/result",

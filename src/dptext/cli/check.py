@@ -35,8 +35,11 @@ Decide by how the file was made, not by what its texts hold: such a choice would
 delimiter and encoding are guesses from the texts; certificates state --empty-nulls, --strip-html, --on-error skip."""
 _EMPTY: Final = "Empty  a text like any other: candidates, for example, releases a public text for it"
 _LONG: Final = """\
-Long   dptext summarize --with lengths measures how long texts are, and --with words,lengths lets a language model write
-       as long ones. Each text by itself: candidates reads the first 256 word pieces, some 200 words."""
+Long   Texts of the pool leave as long as they are. --with words,lengths of dptext summarize lets a language model write
+       texts as long as the private ones. Each text by itself: candidates reads 256 word pieces, some 200 words."""
+_AUTHORS: Final = "Who    {names} may name authors: --unit author --author-field NAME protects all texts of one"
+    "Who    {names} may name authors: --unit author --author-field NAME protects all texts of one together"
+)
 _TOO_LONG: Final = f"       A text of more than {MAX_CHARACTERS:,} characters is refused: cut it, or --on-error skip."
 _ONE_FORM: Final = "       Commands take one --delimiter and one --encoding for all files: save the others anew"
 _MOST_COLUMNS: Final = 12  # most columns on a screen
@@ -159,6 +162,7 @@ def _facts(found: Survey, named: str | None) -> list[str]:
     )
     unique = [_name(found, name) for name, each in found.columns.items() if each.unique and name != found.text]
     kept = ", ".join(unique[:_MOST_COLUMNS])
+    authors = [_name(found, name) for name in found.columns if found.could_be(name) == "author"]
     return [
         f"File   {several}{kinds}{parted}{encoding}{guessed}; a record is {a_record(found.record)}",
         *([_ONE_FORM] if len(apart) > 1 or len(encodings) > 1 else []),
@@ -170,6 +174,7 @@ def _facts(found: Survey, named: str | None) -> list[str]:
         *([_LONG] if column.long else []),
         *([_TOO_LONG] if column.largest > MAX_CHARACTERS else []),
         *([f"Keep   not {kept} (--keep copies fields as they are): unique in each row"] if kept else []),
+        *([_AUTHORS.format(names=", ".join(authors[:_MOST_COLUMNS]))] if authors else []),
     ]
 
 

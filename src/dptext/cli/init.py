@@ -17,9 +17,9 @@ from dptext.cli.check import NOT_BY_TEXTS, NOT_PROTECTED, form_options, stated_o
 from dptext.cli.grouped import promises
 from dptext.cli.init_corpus import CorpusAnswers, ask
 from dptext.cli.init_texts import mechanism_for
+from dptext.cli.terminal import say
 from dptext.errors import ConfigError
-from dptext.mechanism import Learns
-from dptext.mechanism import settings as settings_of
+from dptext.mechanism import Learns, settings
 from dptext.privacy.guarantee import Guarantee, Unit
 from dptext.recommend.recommendation import Asked
 from dptext.runs.specs import read_toml, settings_to_toml, spec_from_settings, synthesis_from_settings
@@ -27,6 +27,7 @@ from dptext.runs.summarizing import column_lines, fitting_topics
 from dptext.text.files import Target
 from dptext.text.formats import Format, file_format
 from dptext.text.lines import listed
+from dptext.text.plain_text import Portion
 from dptext.text.records import Fields, Record
 from dptext.text.survey import Survey, survey
 from dptext.text.surveyed import Column
@@ -100,6 +101,8 @@ def init(
     if given_wrongly := [name for name, value in wrong.items() if value is not None]:
         raise ConfigError(f"Expected no {given_wrongly[0]} with --for {wanted}: it asks for something else.")
     found = _surveyed(source, text=text_field, record=record_of(record, source), sheet=sheet)
+    if found.record == Portion.FILE and not source.is_dir():
+        say(f"Warning: {source} is one record. Name its folder for a corpus of files, or split it: --record line.")
     text_field = text_field or text_field_of(found)
     kept = "" if wanted is not Needs.TEXTS else " that is to leave, privatized too"
     label_field = given(
@@ -202,11 +205,11 @@ def _corpus(begun: InitFiles, answers: CorpusAnswers, wanted: Needs, about: int 
     fields |= {"label-field": begun.label_field} if begun.label_field else {}
     fields |= {"author-field": answers.author_field} if answers.author_field else {}
     measured: dict[str, Json] = {"columns": [*column_lines([*answers.columns])]} if answers.columns else {}
-    settings = answers.settings
-    promised = synthesis_from_settings({"kind": "summary", **settings, **measured})
+    chosen = answers.settings
+    promised = synthesis_from_settings({"kind": "summary", **chosen, **measured})
     if answers.of_topics:
         promised = fitting_topics(promised, ())
-        settings |= {"topics": settings_of(promised)["topics"]}
+        chosen |= {"topics": settings(promised)["topics"]}
     kept = Fields(
         begun.text_field, label=begun.label_field or None, author=answers.author_field or None,
         measured=promised.measured_fields,
@@ -217,7 +220,7 @@ def _corpus(begun: InitFiles, answers: CorpusAnswers, wanted: Needs, about: int 
     if wanted is Needs.TABLE and not answers.columns:
         beside = [name for name in begun.found.columns if name not in (kept.text, kept.label, kept.author)]
         examples = _EXAMPLES.format(there=f"Beside the texts, {begun.source} has {listed(beside)}.")
-    _write(fields, "summary", settings, answers.columns, examples, force=force)
+    _write(fields, "summary", chosen, answers.columns, examples, force=force)
     summary = begun.source.with_name(f"{begun.stem}.summary")
     _say(answers.why(corpus=wanted is not Needs.NUMBERS), promised.guarantee())
     if examples:
@@ -241,15 +244,15 @@ def _each_text(begun: InitFiles, unit: str | None, epsilon: float | None, task: 
         given(None if epsilon is None else str(epsilon), "The largest epsilon for each", require_epsilon, "10")
     )
     labels = _labels(begun.labels, begun.label_field) if begun.known and begun.label_field else []
-    settings, why = mechanism_for(Asked(wanted, limit, 1e-3, task), labels, n_public=len(begun.known))
-    spec = spec_from_settings(settings)
+    chosen, why = mechanism_for(Asked(wanted, limit, 1e-3, task), labels, n_public=len(begun.known))
+    spec = spec_from_settings(chosen)
     learns = spec.traits.learns is not Learns.NOTHING
     fields = dict(begun.fields)
     if labels and spec.traits.releases_labels:
         fields["label-field"] = begun.label_field
     if learns:
         fields |= {**begun.others, "public": str(begun.public), "model": f"{begun.stem}.model"}
-    _write(fields, "mechanism", settings, force=force)
+    _write(fields, "mechanism", chosen, force=force)
     _say(why, spec.guarantee(spec.units[-1] if wanted is Unit.DOCUMENT else spec.units[0]))
     print(f"Written: {FILE}. Next:")
     if learns:

@@ -39,7 +39,7 @@ def synthesize(
     ],
     *,
     public: Annotated[
-        Path, options.file_option(help="The pool: public texts. Some leave, if public texts are what leaves.")
+        Path, options.records_option(help="The pool: public texts. Some leave, if public texts are what leaves.")
     ],
     mechanism: Annotated[
         str | None,

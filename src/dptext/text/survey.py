@@ -183,7 +183,7 @@ class Survey:
         if column.distinct is not None and 1 < column.distinct <= min(_MOST_LABELS, column.rows // 2):
             return "" if column.unlabelled else "label"
         short = column.strings and column.mean <= SHORT and column.distinct != 1
-        return "author" if short and not column.nameless else ""
+        return "author" if short and not column.nameless and not column.proposal.is_measure else ""
 
 
 def survey(

@@ -307,8 +307,8 @@ def test_an_empty_corpus_is_one_like_others(topics: Fitted, tmp_path: Path) -> N
         ("a.json", b'[{"text": "so"', "cannot be read to its end"),
         ("a.jsonl.gz", gzip.compress(b'{"text": "so", "label": "a"}\n' * 9, mtime=0)[:-9], "cannot be read to its end"),
         ("frame", [{"text": "so", "other": CANARY}], "Expected the column 'label'"),
-        ("m.jsonl", f'{CANARY}\n{{"text": "so", "{CANARY}": 1}}\n'.encode() * 2, "its first record"),
-        ("m.json", f'[3, {{"text": "so", "{CANARY}": 1}}]'.encode(), "its first record"),
+        ("m.jsonl", f'{CANARY}\n{{"text": "so", "{CANARY}": 1}}\n'.encode() * 2, "the first record of a file"),
+        ("m.json", f'[3, {{"text": "so", "{CANARY}": 1}}]'.encode(), "the first record of a file"),
     ],
 )
 def test_a_file_that_cannot_be_used_costs_nothing(

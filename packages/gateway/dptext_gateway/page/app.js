@@ -38,6 +38,12 @@ async function showBudget() {
 
 const minute = (seconds) => `${new Date(1000 * seconds).toISOString().slice(0, 16).replace("T", " ")} UTC`;
 
+// Which job it is: by its file, if this tab knows that, and by its time.
+function which(job) {
+  const said = `${job.model}, ${minute(job.created)}`;
+  return fileNames.has(job.id) ? `${fileNames.get(job.id)} (${said})` : said;
+}
+
 // A link to a job, which the page then shows.
 function linkTo(job, text) {
   const link = document.createElement("a");
@@ -47,8 +53,11 @@ function linkTo(job, text) {
   return link;
 }
 
-// What a job makes, in a word.
-const made = (job) => job.summary ? "summary" : job.kind === "synthesize" ? "corpus" : "texts";
+// What a job makes, and of which file, if this tab knows.
+function made(job) {
+  const what = job.summary ? "summary" : job.kind === "synthesize" ? "corpus" : "texts";
+  return fileNames.has(job.id) ? `${what} of ${fileNames.get(job.id)}` : what;
+}
 
 // The jobs of the account that are still known, newest first, so that nobody has to keep their addresses.
 async function showJobs() {
@@ -218,7 +227,7 @@ async function follow(id) {
     if (watching !== id) return;
     if (failed) say("");
     failed = false;
-    $("job-title").textContent = job.summary ? "Summary" : "Job";
+    $("job-title").textContent = `${job.summary ? "Summary" : "Job"}: ${fileNames.get(id) || which(job)}`;
     $("job-result").textContent = `Download ${job.summary ? "summary" : "result"}`;
     $("job-report").hidden = job.kind !== "synthesize" || !may("synthesize");
     $("job-report").textContent = `Download ${job.summary ? "page" : "report"}`;
@@ -232,8 +241,15 @@ async function follow(id) {
     await showBudget();
     await showModel();
     await showJobs();
+    showNews();
     return;
   }
+}
+
+// Scroll to what has come in below the title of a job, unless its reader has gone elsewhere.
+function showNews() {
+  const title = $("job-title"), { top, bottom } = title.getBoundingClientRect();
+  if (document.activeElement === title && bottom > 0 && top < innerHeight) title.scrollIntoView();
 }
 
 async function finished(job) {

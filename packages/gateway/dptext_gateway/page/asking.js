@@ -15,6 +15,11 @@ function say(text, bad = false) {
   $("status").className = bad ? "bad" : "";
 }
 
+// What is scrolled to is not under the status, however many lines that has.
+new ResizeObserver(() => {
+  document.documentElement.style.scrollPaddingTop = `${Math.max(64, $("status").offsetHeight + 16)}px`;
+}).observe($("status"));
+
 const may = (...scopes) => scopes.some((each) => me.scopes.includes(each));
 const chosen = () => models.find((each) => each.name === $("model").value);
 const number = (text) => Number(String(text).replaceAll(",", "")) || 0;

@@ -2,6 +2,8 @@
 "use strict";
 
 const FIRST = 1_000_000; // bytes of a file in which its first row is looked for
+const fates = new Map(); // whether files were sent, in words
+const fileNames = new Map(); // of what this tab sent, by job: a name may be private, so the gateway gets none
 
 for (const name of ["dragover", "drop"]) { // a file dropped beside the form would replace the page
   document.addEventListener(name, (event) => {
@@ -21,6 +23,13 @@ for (const name of ["dragover", "dragleave", "drop"]) {
 $("file").addEventListener("change", acting(offerColumns));
 
 const formatOf = (file) => file.name.split(".").pop().toLowerCase();
+const markOf = (file) => `${file.name}\n${file.size}\n${file.lastModified}`;
+
+// Whether the chosen file was sent.
+function showFate() {
+  const file = $("file").files[0];
+  $("file-sent").textContent = file ? fates.get(markOf(file)) ?? "It was not sent yet." : "";
+}
 
 // The names in the header of CSV, as the gateway reads it: commas, double quotes. Null: there is no header to be read.
 function headerOf(text) {
@@ -74,8 +83,9 @@ async function offerColumns() {
   for (const [id, usual] of [["text-field", "text"], ["label-field", "label"], ["author-field", "author"]]) {
     offer(id, columns, usual);
   }
-  $("columns-found").textContent = columns ? `The file has the columns ${columns.join(", ")}. It was not sent yet.` : "";
+  $("columns-found").textContent = columns ? `The file has the columns ${columns.join(", ")}.` : "";
   if (file && !columns) $("columns-found").textContent = "Its columns cannot be read here: type their names.";
+  showFate();
 }
 
 // Another model may need a label where this one needs none, or the other way round.
@@ -110,8 +120,12 @@ $("file-form").addEventListener("submit", acting(async (event) => {
   try {
     await told("/v1/key"); // an invalid key is noticed before the file is sent
     const path = model.answers === "a corpus" ? "/v1/synthesize" : "/v1/jobs";
-    const payload = `${file.name}\n${file.size}\n${file.lastModified}`;
-    const { id } = await insist(`${path}?${query}`, payload, { body: file });
+    fates.set(markOf(file), ""); // until there is an answer nobody knows
+    showFate();
+    const { id } = await insist(`${path}?${query}`, markOf(file), { body: file });
+    fates.set(markOf(file), `It was sent for the model ${model.name}.`);
+    fileNames.set(id, file.name);
+    showFate();
     say(`${file.name} is there, and its job is in the list.`);
     location.hash = id; // the page then follows the job
   } finally {

@@ -42,7 +42,7 @@ function showSummaries(jobs) {
   $("summaries").hidden = !found.length;
   $("summaries-list").replaceChildren(...found.map((each) => {
     const item = document.createElement("li");
-    item.append(linkTo(each, `${each.model}, ${minute(each.created)}`));
+    item.append(linkTo(each, which(each)));
     return item;
   }));
 }

@@ -386,6 +386,7 @@ def test_a_key_that_is_revoked_in_the_middle_leads_back_to_the_form(page: Page) 
     assert page.seen("sign-in")
     assert not page.seen("signed-in")
     page.sign_in(page.gate.keys.create("next", account="reviews", scopes=("privatize",)))
+    page.status("Signed in")
     page.press("#texts-form button")
     page.status("Released 1 text")
 

@@ -9,12 +9,15 @@ import pytest
 
 from commands import dptext
 from gateway_pages import Page
-from gateways import add_summary, inbox
+from gateways import SUMMARY, add_summary, inbox
 from many_files import rows
 
 pytestmark = pytest.mark.slow
 PICTURES = Path(__file__).parents[4] / "build" / "page"
 CSV = '\ufeffbody,"odd ""name"", too",label,channel\r\n"a, b",1,travel,web\r\n'
+#: An element is the first below the status.
+UNCOVERED = """(() => {{ const [one, status] = ["{}", "status"].map((each) => document.getElementById(each)
+    .getBoundingClientRect()); return one.top >= status.bottom && one.top < status.bottom + 40; }})()"""
 OPTIONS = "[...document.getElementById({!r}).options].map((each) => [each.value, each.selected])"
 
 
@@ -62,13 +65,16 @@ def test_a_file_is_measured_and_corpora_are_written(page: Page, tmp_path: Path) 
     page.pick(inbox())
     assert offered(page, "text-field") == (["", "text", "label", "channel"], "text")
     assert offered(page, "label-field")[1] == "label"
-    assert page.text("columns-found") == "The file has the columns text, label, channel. It was not sent yet."
+    assert page.text("columns-found") == "The file has the columns text, label, channel."
+    assert page.text("file-sent") == "It was not sent yet."
     page.press("#file-form button")
     page.status("The job is done")
-    assert page.text("job-title") == "Summary"
+    assert page.text("file-sent") == "It was sent for the model inbox."
+    assert page.text("job-title") == "Summary: mine.jsonl"
     assert shown.value("document.activeElement.id") == "job-title"
-    page.until("summaries-list", "inbox")
-    assert shown.value("document.querySelector('#jobs-list tr').cells[1].textContent") == "summary"
+    page.until("summaries-list", "mine.jsonl (inbox, ")
+    assert shown.value("document.querySelector('#jobs-list tr').cells[1].textContent") == "summary of mine.jsonl"
+    shown.until(UNCOVERED.format("job-title"))
     bars = "[...document.querySelectorAll('#columns .bar')].map((each) => each.firstChild.textContent)"
     assert shown.value(bars) == ["web", "phone", "shop", "other"]
 
@@ -123,15 +129,18 @@ def test_a_file_is_measured_and_corpora_are_written(page: Page, tmp_path: Path) 
     page.pick("".join(json.dumps(row) + "\n" for row in rows(5)))
     page.press("#file-form button")
     page.until("job-state", "The job (labels) is done")
-    assert page.text("job-title") == "Job"
+    assert page.text("job-title") == "Job: mine.jsonl"
     assert not page.seen("write")
     assert not page.seen("job-report")
     shown.visit(page.url, width=400)
     page.sign_in(page.key)
     page.status("Signed in")
     shown.until("document.querySelector('#summaries-list a') !== null")
+    assert page.text("summaries-list").startswith("inbox, ")  # the name of the file is gone with the page
     page.press("#summaries-list a")
     page.until("job-state", "The job (inbox) is done")
+    shown.until(UNCOVERED.format("job-title"))
+    assert page.text("job-title").startswith("Summary: inbox, ")
     shown.until("document.getElementById('write').checkVisibility()")
     shown.value("for (const each of document.querySelectorAll('details')) each.open = true")
     assert shown.value("document.documentElement.scrollWidth") <= 400
@@ -139,6 +148,48 @@ def test_a_file_is_measured_and_corpora_are_written(page: Page, tmp_path: Path) 
         && !each.labels?.length && !each.textContent.trim() && !each.getAttribute('aria-label')).length"""
     assert shown.value(unnamed) == 0
     shown.screenshot(PICTURES / "summary-400.png")
+
+
+def test_the_page_alone_knows_which_file_a_summary_is_of(page: Page, tmp_path: Path) -> None:
+    shown = page.shown
+    add_summary(tmp_path / "models", settings=SUMMARY.replace("epsilon = 5.0", "epsilon = 1.0"))
+    page.sign_in(page.key)
+    page.status("Signed in. 3 models")
+    for name in ("ward <b>seven</b>.jsonl", "ward-eight.jsonl"):
+        page.pick(inbox(5), name)
+        assert page.text("file-sent") == "It was not sent yet."
+        page.press("#file-form button")
+        page.until("summaries-list", name)
+        assert page.text("job-title") == f"Summary: {name}"
+    listed = shown.value("[...document.querySelectorAll('#summaries-list a')].map((each) => each.textContent)")
+    assert [each.partition(" (inbox, ")[0] for each in listed] == ["ward-eight.jsonl", "ward <b>seven</b>.jsonl"]
+    page.press("#summaries-list li:last-child a")
+    page.until("job-title", "Summary: ward <b>seven</b>.jsonl")
+    assert not any("ward" in each for each in shown.requests)
+    assert "ward" not in str(shown.value("JSON.stringify([{...sessionStorage}, {...localStorage}])"))
+    assert not any(b"ward" in each.read_bytes() for each in tmp_path.glob("books.db*"))
+
+    # Another model, and again: the file was sent still. An answer that does not come leaves it open.
+    for model in ("topics", "inbox"):
+        shown.value("document.getElementById('file-sent').textContent = '', 0")
+        page.choose("model", model)
+        page.until("file-sent", "It was sent for the model inbox.")
+    page.pick(inbox(6), "ward-nine.jsonl")
+    page.until("file-sent", "It was not sent yet.")
+    shown.value("patience = 0, window.sent = () => Promise.reject(new TypeError()), 0")
+    page.press("#file-form button")
+    page.status("Press the button again")
+    assert page.text("file-sent") == ""
+
+
+def test_what_is_scrolled_to_is_not_under_a_long_status(page: Page) -> None:
+    shown = page.shown
+    shown.visit(page.url, width=400)
+    page.sign_in(page.key)
+    page.status("Signed in")
+    for words in (3, 60):
+        shown.value(f"say('long words '.repeat({words})), document.body.style.paddingBottom = '100vh', 0")
+        shown.until("document.getElementById('file-title').scrollIntoView(), " + UNCOVERED.format("file-title"))
 
 
 def test_a_label_is_chosen_beforehand_only_where_the_model_reads_it(page: Page, tmp_path: Path) -> None:

@@ -275,6 +275,12 @@ def looked_for_once(real: Function) -> Function:
     return functools.cache(real)
 
 
+def never_the_same(real: Function) -> Function:
+    """Each look at a job finds something new."""
+    looks = itertools.count()
+    return lambda *given: {**real(*given), "looks": next(looks)}
+
+
 # Of the routes.
 
 

@@ -211,6 +211,11 @@ FAULTS = {
         "there_as_well",
         "test_a_stored_answer_outlives_its_model_and_the_limits",
     ),
+    "events tell what was told before": (
+        "jobs:Jobs.told",
+        "never_the_same",
+        "test_an_event_comes_when_something_changes",
+    ),
     "events outlive their key": ("gateway:Gateway.key", "looked_for_once", "test_events_end_with_the_key"),
     "an unexpected error is logged": (
         "guarding:_LOG",

@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from itertools import groupby
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -765,7 +766,8 @@ def test_what_is_no_name_of_a_job_is_not_looked_for(fresh: Served, monkeypatch: 
 
 
 def test_events_end_with_the_key(fresh: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(job_routes, "EVENT_SECONDS", 0.1)
+    monkeypatch.setattr(job_routes, "LOOK_SECONDS", 0.1)
+    monkeypatch.setattr(job_routes, "QUIET_SECONDS", 0.0)  # a comment at each look
     fresh.gate.worker.close()
     name = fresh.job(LINE).json()["id"]
     path = f"/v1/jobs/{name}/events"
@@ -775,6 +777,45 @@ def test_events_end_with_the_key(fresh: Served, monkeypatch: pytest.MonkeyPatch)
         fresh.gate.keys.revoke(fresh.key.split("_")[1])
         assert len([each for each, _ in zip(told, range(8), strict=False) if each]) <= 2  # of many
     assert fresh.gate.jobs.row(name).state == "queued"
+
+
+def test_an_event_comes_when_something_changes(fresh: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between events comments keep the connection open."""
+    assert job_routes.QUIET_SECONDS >= 10 * job_routes.LOOK_SECONDS
+    monkeypatch.setattr(job_routes, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(job_routes, "QUIET_SECONDS", 0.3)
+    looks, look = [], Jobs.told
+    monkeypatch.setattr(Jobs, "told", lambda *given: looks.append(1) or look(*given))
+    fresh.gate.worker.close()
+    name = fresh.job(LINE).json()["id"]
+    path, found = f"/v1/jobs/{name}/events", []
+    changes = iter(({"state": "running"}, {"records_done": 1}, {"state": "cancelled", "problem": "Cancelled."}))
+    with live(fresh.client.app) as url:
+        with httpx.stream("GET", url + path, headers=fresh.headers(), timeout=30) as answer:
+            for line in filter(None, answer.iter_lines()):
+                found.append(line)
+                assert len(found) < 50
+                if [each[0] for each in found[-2:]] == ["d", ":"]:
+                    fresh.gate.store.write(JOBS.update().values(**next(changes)))
+        assert [kind for kind, _ in groupby(line[0] for line in found)] == ["d", ":", "d", ":", "d", ":", "d"]
+        told = [json.loads(line.removeprefix("data: ")) for line in found if line[0] == "d"]
+        assert [(each["state"], each["records_done"], each["problem"]) for each in told] == [
+            ("queued", 0, None),
+            ("running", 0, None),
+            ("running", 1, None),
+            ("cancelled", 1, "Cancelled."),
+        ]
+        assert len(looks) > 2 * len(found)
+
+        # Nobody is looked for who has left.
+        fresh.gate.store.write(JOBS.update().values(state="queued"))
+        with httpx.stream("GET", url + path, headers=fresh.headers(), timeout=30) as answer:
+            assert next(answer.iter_lines()).startswith("data: ")
+        end = time.monotonic() + 30
+        while looks and time.monotonic() < end:
+            looks.clear()
+            time.sleep(0.3)
+        assert looks == []
 
 
 def test_a_model_that_reads_labels_gets_no_file_without(fresh: Served) -> None:
