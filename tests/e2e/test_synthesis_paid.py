@@ -47,8 +47,8 @@ def charges(folder: Path) -> list[bool]:
 @pytest.mark.parametrize(
     ("source", "target", "more", "said"),
     [
-        ("private.jsonl", "o.json", ("--set", LABELS, "--label-field", "lable"), "the first record of a file"),
-        ("private.jsonl", "o.json", ("--text-field", "txt", "--public-text-field", "text"), "the first record of a file"),
+        ("private.jsonl", "o.json", ("--set", LABELS, "--label-field", "lable"), "record of a file"),
+        ("private.jsonl", "o.json", ("--text-field", "txt", "--public-text-field", "text"), "record of a file"),
         ("private.jsonl", f"{'o' * 225}.json", (), "name"),
         ("private.jsonl", "no/o.json", (), "No such file"),
         ("private.jsonl", "o.json", ("--set", "relation=replace_one"), "Choose an account of the same meaning"),

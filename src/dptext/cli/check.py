@@ -38,8 +38,6 @@ _LONG: Final = """\
 Long   Texts of the pool leave as long as they are. --with words,lengths of dptext summarize lets a language model write
        texts as long as the private ones. Each text by itself: candidates reads 256 word pieces, some 200 words."""
 _AUTHORS: Final = "Who    {names} may name authors: --unit author --author-field NAME protects all texts of one"
-    "Who    {names} may name authors: --unit author --author-field NAME protects all texts of one together"
-)
 _TOO_LONG: Final = f"       A text of more than {MAX_CHARACTERS:,} characters is refused: cut it, or --on-error skip."
 _ONE_FORM: Final = "       Commands take one --delimiter and one --encoding for all files: save the others anew"
 _MOST_COLUMNS: Final = 12  # most columns on a screen
