@@ -96,7 +96,7 @@ def _room(gate: Gateway, key: Key, wish: Wish) -> Path:
 
 
 async def _changes(now: Callable[[], dict[str, Any]]) -> AsyncIterator[str]:
-    """The states of a job as server-sent events: each that differs from the one before, until the job or the key ends."""
+    """The states of a job as server-sent events: each that is new, until the job or the key ends."""
     before, last = dict[str, Any](), 0.0
     while True:
         try:
