@@ -9,7 +9,7 @@ import numpy as np
 class HashedWords:
     """Stands in for the sentence encoder, which takes seconds to load."""
 
-    name, dim = "hashed words", 64
+    name, dim, network = "hashed words", 64, None
 
     def embed(self, texts: Sequence[str], *, on_progress=None) -> np.ndarray:
         found = np.zeros((len(texts), self.dim))

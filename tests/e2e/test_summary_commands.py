@@ -172,7 +172,9 @@ def test_a_dry_run_says_what_it_would_cost_and_reads_nothing(folder: Path) -> No
     few = ran(folder, "summarize", "private.jsonl", "dry.summary", *POOL, *LABELLED, "--epsilon", 0.5, "--dry-run")
     assert "\nWarning: about 75 documents for each of 4 labels are few: the number of each has noise of ±" in few
     assert "Warning" not in said
-    many = ran(folder, "summarize", "private.jsonl", "dry.summary", *POOL, "--with", "topics", "--dry-run")
+    usual = ("summarize", "private.jsonl", "dry.summary", *POOL, "--with", "topics", "--dry-run")
+    assert "Warning" not in ran(folder, *usual)  # as many topics as 300 documents tell apart
+    many = ran(folder, *usual, "--set", "topics=64")
     assert (
         "\nWarning: 64 topics of about 300 documents: a topic has about 5 documents, and its number has noise of"
         in many

@@ -113,10 +113,9 @@ def test_what_people_do_not_expect_of_a_folder_is_said(notes: Path, tmp_path: Pa
         assert done.returncode == 0, done.stderr
         assert (f"{out} becomes a folder" in done.stderr) is become
         assert ("line breaks become blanks. --output-format jsonl" in done.stderr) is breaks
-    for command in (("init", notes), ("utility", "fidelity", notes, notes, "--public", "pool.txt")):
-        refused = dptext(*command, cwd=tmp_path)
-        assert refused.returncode == 2
-        assert "name one of its files" in refused.stderr
+    refused = dptext("utility", "fidelity", notes, notes, "--public", "pool.txt", cwd=tmp_path)
+    assert refused.returncode == 2
+    assert "name one of its files" in refused.stderr
 
 
 def test_the_legal_page_names_the_forms_of_files(notes: Path, tmp_path: Path) -> None:

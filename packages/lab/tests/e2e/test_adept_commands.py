@@ -61,7 +61,7 @@ def dptext(*arguments: object) -> Done:
 class HashedWords:
     """Stands in for the sentence encoder, which takes seconds to load: words hashed to coordinates."""
 
-    name, dim, digest = "hashed words", 64, "0" * 64
+    name, dim, digest, network = "hashed words", 64, "0" * 64, None
 
     def embed(self, texts: Sequence[str], *, on_progress=None) -> np.ndarray:
         found = np.zeros((len(texts), self.dim))
