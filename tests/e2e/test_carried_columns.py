@@ -12,7 +12,7 @@ from typing import Any, Final
 import pytest
 
 import dptext as dp
-from commands import in_turn
+from commands import dptext, in_turn
 from dptext import sample_records
 from dptext.errors import ConfigError, DataError
 
@@ -313,3 +313,37 @@ def test_types_of_settings_are_checked_when_they_are_fitted(folder: Path) -> Non
             dp.Candidates(epsilon=3, ranker="tfidf", carry=("day",), carry_types=types)  # type: ignore[arg-type]
     with pytest.raises(DataError, match="not of its column's type"):
         dp.fit(dp.Candidates(epsilon=3, ranker="tfidf", carry=("day",), carry_types=("date32[day]",)), pool)
+
+
+def test_columns_of_a_folder_of_public_files_leave(tmp_path: Path) -> None:
+    """The types of their values are found before anything is drawn."""
+    records = dp.sample_records(220, seed=1)
+    (tmp_path / "pool").mkdir()
+    for name, part in (
+        ("in.jsonl", records[:100]),
+        ("pool/a.jsonl", records[100:160]),
+        ("pool/b.jsonl", records[160:]),
+    ):
+        rows = [{"text": each.text, "label": each.label, "n": i, "slots": "O O"} for i, each in enumerate(part)]
+        (tmp_path / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
+    given = ("--public", "pool", "--label-field", "label", "--labels", "health,travel", "--about", 100, "--encoder",
+             "glove", "--epsilon", 2)  # fmt: skip
+    for command in (
+        ("synthesize", "in.jsonl", "a.jsonl", *given, "--set", "size=9", "--carry", "n,slots"),
+        ("summarize", "in.jsonl", "b.summary", *given),
+        ("write", "b.summary", "b.jsonl", "--writer", "pool", "--public", "pool", "--carry", "n,slots"),
+        ("fit", "--mechanism", "candidates", "--epsilon", 8, "--set", "ranker=tfidf", "--public", "pool", "--carry",
+         "n,slots", "--out", "m"),
+        ("privatize", "in.jsonl", "c.jsonl", "--model", "m"),
+    ):  # fmt: skip
+        done = dptext(*map(str, command), cwd=tmp_path)
+        assert done.returncode == 0, (command[0], done.stderr)
+    for name in ("a.jsonl", "b.jsonl", "c.jsonl"):
+        rows = [json.loads(line) for line in (tmp_path / name).read_text().splitlines()]
+        assert rows
+        assert all(type(row["n"]) is int and row["slots"] == "O O" for row in rows)
+    (tmp_path / "pool" / "in.jsonl").write_bytes((tmp_path / "in.jsonl").read_bytes())
+    for command in (("synthesize", "in.jsonl", "d.jsonl"), ("summarize", "in.jsonl", "d.summary")):
+        refused = dptext(*map(str, (*command, *given)), cwd=tmp_path)
+        assert refused.returncode == 2
+        assert "public pool other than the private corpus" in refused.stderr

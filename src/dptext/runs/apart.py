@@ -20,14 +20,18 @@ _SAME: Final = "Expected a public pool other than the private corpus: texts of t
 
 
 def refuse_same(private: object, public: object) -> None:
-    """Raise ConfigError if the pool is the same object, or the file or the bytes of a file, as the private corpus."""
+    """Raise ConfigError if the pool is the private corpus, or a file of it: the object, a file, or the bytes of one.
+
+    Both may be a file, or a folder with all files in it; the private corpus may be a pattern of names. Of two folders
+    the bytes of all private files have to be in the pool: a file may hold a single text, which others wrote, too.
+    """
     same = private is public and private is not None
     if isinstance(private, str | PathLike) and isinstance(public, str | PathLike):
         mine, pool = _path(private), _path(public)
         if mine is None or pool is None:  # on another computer
             same = str(private).rstrip("/") == str(public).rstrip("/")
         else:
-            same = mine == pool or mine in pool.parents or any(_alike(each, pool) for each in _files(mine))
+            same = mine == pool or mine in pool.parents or pool in mine.parents or _share(mine, pool)
     if same:
         found = f" Found both in {str(private)!r}." if isinstance(private, str | PathLike) else ""
         raise ConfigError(_SAME + found)
@@ -52,14 +56,38 @@ def _files(where: Path) -> Iterator[Path]:
         yield from map(Path, glob(str(where), recursive=True))  # noqa: PTH207  # a pattern may be absolute
 
 
-def _alike(one: Path, other: Path) -> bool:
-    """Return whether both paths are one file or hold the same bytes. An unreadable file gives False, no error."""
+def _share(mine: Path, pool: Path) -> bool:
+    """Return whether a file is in both places, or is copied from one to the other. Empty files are no copies."""
+    public: dict[int, list[Path]] = {}
+    for each in _files(pool):
+        public.setdefault(_size(each), []).append(each)
+    private = [(each, public.get(_size(each), [])) for each in _files(mine)]
+    if any(_one_file(own, other) for own, others in private for other in others):
+        return True
+    filled = [(own, others) for own, others in private if _size(own) > 0]
+    copied = (any(_alike(own, other) for other in others) for own, others in filled)
+    return bool(filled) and (all(copied) if pool.is_dir() else any(copied))
+
+
+def _size(path: Path) -> int:
+    """Return the number of bytes; -1 for what is no file or cannot be looked at."""
     try:
-        if not (one.is_file() and other.is_file()):
-            return False
-        size = one.stat().st_size
-        return one.samefile(other) or (
-            bool(size) and size == other.stat().st_size and sha256_of(one) == sha256_of(other)
-        )
+        return path.stat().st_size if path.is_file() else -1
+    except OSError:
+        return -1
+
+
+def _one_file(one: Path, other: Path) -> bool:
+    """Return whether both paths are one file. An unreadable path gives False, no error."""
+    try:
+        return one.is_file() and one.samefile(other)
+    except OSError:
+        return False
+
+
+def _alike(one: Path, other: Path) -> bool:
+    """Return whether both files, of one size, hold the same bytes. An unreadable file gives False, no error."""
+    try:
+        return sha256_of(one) == sha256_of(other)
     except OSError:
         return False

@@ -145,8 +145,10 @@ def label_type(kind: Any, labels: Sequence[str]) -> Any:
 def of_public(public: Any, format: Format | None = None) -> dict[str, str | None]:
     """Return the names of the types that a public table declares for its columns, None for texts.
 
-    A Parquet file, a data frame and a Dataset declare types.
+    A Parquet file, a data frame and a Dataset declare types. Of a folder the values say them.
     """
+    if isinstance(public, str | PathLike) and Path(public).is_dir():
+        return {}
     is_file = isinstance(public, str | PathLike)
     if is_file and file_format(Path(public), format) is not Format.PARQUET:
         return {}

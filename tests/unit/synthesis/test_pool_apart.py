@@ -80,6 +80,39 @@ def test_the_place_of_the_pool_by_another_name_is_refused(place: str, tmp_path: 
         refuse_same("s3://bucket/in/", "s3://bucket/in")
 
 
+@pytest.mark.parametrize("place", ["a file of it", "a copy", "a link", "a folder with a link", "a folder", "within"])
+def test_a_folder_of_public_files_that_has_private_ones_is_refused(place: str, tmp_path: Path) -> None:
+    """Each text of the folder would leave as it is."""
+    pool, own = tmp_path / "pool", tmp_path / "in"
+    for folder in (pool / "more", own, tmp_path / "copies"):
+        folder.mkdir(parents=True)
+    (pool / "a.jsonl").write_bytes(lines(["another"]))
+    (pool / "more" / "b.jsonl").write_bytes(lines(TEXTS))
+    (tmp_path / "copies" / "copy.jsonl").write_bytes(lines(TEXTS))
+    (tmp_path / "copies" / "empty.jsonl").write_bytes(b"")
+    (tmp_path / "link.jsonl").symlink_to(pool / "more" / "b.jsonl")
+    (own / "other.jsonl").write_bytes(lines(TEXTS[1:]))
+    (own / "linked.jsonl").hardlink_to(pool / "a.jsonl")
+    private = {
+        "a file of it": pool / "more" / "b.jsonl", "a copy": tmp_path / "copies" / "copy.jsonl",
+        "a link": tmp_path / "link.jsonl", "a folder with a link": own, "a folder": tmp_path / "copies",
+        "within": pool / "more",
+    }  # fmt: skip
+    with pytest.raises(ConfigError, match="public pool other than the private corpus"):
+        refuse_same(private[place], pool)
+
+
+def test_a_text_that_stands_in_both_folders_refuses_nothing(tmp_path: Path) -> None:
+    """Others wrote it, too. A refusal would say that the private folder has it, without noise."""
+    for name, texts in (("pool", ["thanks", "public"]), ("in", ["thanks", "private"])):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "empty.txt").write_text("")
+        for i, text in enumerate(texts):
+            (tmp_path / name / f"{name}{i}.txt").write_text(text)
+    refuse_same(tmp_path / "in", tmp_path / "pool")
+    refuse_same(f"{tmp_path}/in/*.txt", tmp_path / "pool")
+
+
 def test_the_same_object_is_refused_and_costs_nothing(tmp_path: Path) -> None:
     books = dp.Ledger.create(tmp_path / "books.db")
     books.open_account("all", LIMIT)
