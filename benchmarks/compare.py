@@ -36,7 +36,7 @@ from dptext_lab.erae import net as erae  # noqa: F401 (loaded before the first c
 
 MIN_RATIO = 2.0  # of all fits
 MIN_WHOLE = 1.5  # of whole cells: 2.0 was measured
-ALL = Path(__file__).parent.parent / "experiments" / "all.toml"
+ALL = Path(__file__).parent.parent / "packages" / "lab" / "experiments" / "all.toml"
 WORDS = 300  # of the vocabulary of ER-AE
 SAMPLE = {"label": "label", "sample": 600, "max_tokens": 24}
 

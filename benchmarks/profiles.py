@@ -39,7 +39,7 @@ from dptext.text.writers import _AppendingWriter
 from dptext_lab import Adept
 from dptext_lab.adept import net as adept
 from dptext_lab.adept.net.model import AnnotatedModel
-from sentence_encoder import PRODUCTS, products
+from sentence_encoder import PRODUCTS, products_of_a_layer
 
 MOST_OF_FLOOR, MOST_REST = 5.0, 0.25
 Work = Callable[..., tuple[float, float]]  # operations and bytes copied, of what a call returned and its arguments
@@ -99,7 +99,7 @@ def rates() -> tuple[float, float]:
         {
             "copy": lambda: np.copyto(c, b),
             "NumPy": lambda: np.matmul(a, a),
-            **{precision: products(precision) for precision in tiles},
+            **{precision: products_of_a_layer(precision) for precision in tiles},
         },
         5,
         clock=time.process_time,

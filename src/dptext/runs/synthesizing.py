@@ -10,12 +10,14 @@ import contextlib
 import hashlib
 import secrets
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
 
 from dptext.errors import BrokenFileError, ConfigError, DataError, DPTextError
 from dptext.privacy.guarantee import Unit
@@ -114,11 +116,11 @@ def synthesize(
 
 
 def listed_labels(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings whose labels, such as a range or an array, are a list."""
+    """Return settings whose labels, if they are a range, a tuple or an array, are a list."""
     labels = settings.get("labels", "")
-    if isinstance(labels, str) or not isinstance(labels, Iterable):
-        return dict(settings)
-    return {**settings, "labels": labels.tolist() if hasattr(labels, "tolist") else [*labels]}
+    if isinstance(labels, np.ndarray):
+        return {**settings, "labels": labels.tolist()}
+    return {**settings, "labels": [*labels]} if isinstance(labels, range | tuple) else dict(settings)
 
 
 def with_label_type(

@@ -57,7 +57,7 @@ class Foreseen:
 
     @property
     def most_topics(self) -> int:
-        """As many topics, of those that are measured, as have numbers above their noise; 0 if there are none."""
+        """The largest number of topics whose noisy numbers can be read, at most that of those that are measured."""
         half = self._half(TOPICS, max(1, self.labels))
         return self.topics if self.about >= self.topics * half else int(self.about / (2 * half))
 
