@@ -12,10 +12,11 @@ from typing import Final
 import numpy as np
 
 from dptext.sampling.randomness import Randomness
+from dptext.synthesis.agreement import Known
 from dptext.synthesis.blocks import TOPICS
-from dptext.synthesis.column_numbers import on_simplex, one_way
+from dptext.synthesis.column_numbers import one_way
 from dptext.synthesis.drawn import DrawnRows, followed_columns, gumbel
-from dptext.synthesis.rows import related
+from dptext.synthesis.rows import related, shares_of
 from dptext.synthesis.summary import Summary
 from dptext.types import Floats
 
@@ -34,17 +35,18 @@ def topic_lifts(summary: Summary) -> Mapping[int, Floats]:
     if not (TOPICS in summary.known and axes.columns):
         return {}
     followed = {0 if column is None else column.axes[0] for column in followed_columns(summary)}
-    numbers = one_way(axes.topic, marginals, summary.known).numbers
-    total = max(1.0, float(numbers.sum()))
-    topics, shares, found = on_simplex(numbers / total), summary.rows.shares, dict[int, Floats]()
-    for pair in marginals:
-        axis = pair.axes[0]
-        if axes.topic not in pair.axes or axis in followed:
-            continue
-        known = summary.known[pair.name]
-        both = related(known.numbers.reshape(pair.shape) / total, known.deviation / total, shares[axis], topics)
+    topics = one_way(axes.topic, marginals, summary.known)
+    total = max(1.0, float(topics.numbers.sum()))
+    own, found = shares_of(topics, total), dict[int, Floats]()
+    pairs = [pair for pair in marginals if axes.topic in pair.axes and pair.axes[0] not in followed]
+    for pair in pairs:
+        known, axis = summary.known[pair.name], pair.axes[0]
+        deviation = one_way(axis, marginals, summary.known).deviation if axis else summary.counts.deviation
+        column = Known(summary.noisy_rows.shares[axis], deviation / total)
+        numbers = known.numbers.reshape(pair.shape)
+        both = related(Known(numbers / total, known.deviation / total), column, own, of=len(pairs))
         if both is not None:
-            found[axis] = np.log((both + _LEAST) / (np.outer(shares[axis], topics) + _LEAST))
+            found[axis] = np.log((both + _LEAST) / (np.outer(column.numbers, own.numbers) + _LEAST))
     return found
 
 

@@ -20,8 +20,7 @@ from dptext.synthesis.marginals import Axes, Marginal
 from dptext.synthesis.pool import apportioned, shuffled
 from dptext.types import Floats, Integers
 
-# Deviations by which what sets a pair apart from independent columns must surpass what noise alone gives.
-_SURE: Final = 2.0
+_BY_CHANCE: Final = 0.05  # chance at most that any pair of unrelated columns is used
 _LEAST: Final = 1e-12
 _ROUNDS: Final = 50  # of fitting a pair to its columns
 
@@ -51,8 +50,8 @@ class RowModel:
     rounded: bool = False
 
     @classmethod
-    def of(cls, axes: Axes, marginals: Sequence[Marginal], known: Mapping[str, Known], labels: Floats) -> Self:
-        """Return the model of noisy numbers by the names of marginals; `labels` `(labels or 1,)` are shares.
+    def of(cls, axes: Axes, marginals: Sequence[Marginal], known: Mapping[str, Known], labels: Known) -> Self:
+        """Return the model of noisy numbers by the names of marginals, and of the `labels` `(labels or 1,)`.
 
         The numbers of a column are the means of all that are measured of it, weighted by their noise. A pair is used
         only where it is set apart from independent columns by more than noise explains, and is pulled towards them by
@@ -64,16 +63,15 @@ class RowModel:
         n = 1 + len(axes.columns)
         wholes = [np.array([numbers.sum()]) for _, numbers, _ in both]
         total = max(1.0, float(mean_of(wholes, [d * math.sqrt(numbers.size) for _, numbers, d in both])[0]))
-        shares = [labels / labels.sum()]
-        alone = [one_way(axis, marginals, known).numbers for axis in range(1, n)]
-        shares += [on_simplex(numbers / total) for numbers in alone]
+        alone = [Known(labels.numbers / labels.numbers.sum(), labels.deviation / total)]
+        alone += [shares_of(one_way(axis, marginals, known), total) for axis in range(1, n)]
+        two_way = [each for each in both if len(each[0]) > 1 and axes.topic not in each[0]]
         pairs = {
-            places: related(numbers / total, d / total, shares[places[0]], shares[places[1]])
-            for places, numbers, d in both
-            if len(places) > 1 and axes.topic not in places
+            places: related(Known(numbers / total, d / total), alone[places[0]], alone[places[1]], of=len(two_way))
+            for places, numbers, d in two_way
         }
         worth = {places: _information(table) for places, table in pairs.items() if table is not None}
-        return cls(axes, tuple(shares), tuple(_tree(worth, pairs, n)))
+        return cls(axes, tuple(each.numbers for each in alone), tuple(_tree(worth, pairs, n)))
 
     def without_other(self) -> Self:
         """Return the model of rows in which every value is a listed one, or null where a column may be null.
@@ -124,24 +122,46 @@ class RowModel:
         return [*(axis for axis in range(len(self.shares)) if axis not in children), *children]
 
 
-def related(noisy: Floats, deviation: float, rows: Floats, columns: Floats) -> Floats | None:
+def shares_of(known: Known, total: float) -> Known:
+    """Return the shares of cells in a noisy total, none below 0, with the deviation before they add up to 1."""
+    return Known(on_simplex(known.numbers / total), known.deviation / total)
+
+
+def related(noisy: Known, rows: Known, columns: Known, *, of: int) -> Floats | None:
     """Return the shares of a pair, whose sums are those of its columns; None if it tells nothing beyond noise.
 
-    `noisy` `(rows, columns)` are its noisy shares, each with noise of this `deviation`.
-    Both sides of what sets the pair apart from independent columns add up to 0.
+    `noisy` `(rows, columns)` are its noisy shares; those of its columns are noisy, too. It is one `of` so many pairs:
+    if all are of unrelated columns, any of them tells something in about 5% of summaries at most.
     """
-    apart = noisy - np.outer(rows, columns)
-    apart = apart - apart.mean(axis=0, keepdims=True) - apart.mean(axis=1, keepdims=True) + apart.mean()
-    free = (noisy.shape[0] - 1) * (noisy.shape[1] - 1)
-    size, noise = float(np.square(apart).sum()), free * deviation**2
-    if not free or size <= noise * (1 + _SURE * math.sqrt(2 / free)):
+    from scipy.special import chdtri  # noqa: PLC0415 (slow to load)
+
+    one, two = rows.numbers, columns.numbers
+    # Rows and columns of what sets the pair apart from independent columns add up to 0.
+    apart = _centred(_centred(noisy.numbers - np.outer(one, two)).T).T
+    free = (len(one) - 1) * (len(two) - 1)
+    if not free:
         return None
-    found = np.outer(rows, columns) + (1 - noise / size) * apart
-    fitted = np.maximum(found, 0.0) + _LEAST * np.outer(rows > 0, columns > 0)
+    # Of unrelated columns it is the noise of the pair, and the noise of each column times the other column. Simplex
+    # projection brings the shares of a column no further from the true ones.
+    noises = [(free, noisy.deviation**2)]
+    for own, other in ((rows, two), (columns, one)):
+        uneven = float(np.square(_centred(other)).sum())
+        noises.append((len(own.numbers), own.deviation**2 * uneven))
+    noise = math.fsum(n * each for n, each in noises)
+    most = math.fsum(float(chdtri(n, _BY_CHANCE / of)) * each for n, each in noises)
+    size = float(np.square(apart).sum())
+    if size <= most:
+        return None
+    found = np.outer(one, two) + (1 - noise / size) * apart
+    fitted = np.maximum(found, 0.0) + _LEAST * np.outer(one > 0, two > 0)
     for _ in range(_ROUNDS):
-        fitted *= (rows / np.maximum(fitted.sum(axis=1), _LEAST))[:, None]
-        fitted *= columns / np.maximum(fitted.sum(axis=0), _LEAST)
+        fitted *= (one / np.maximum(fitted.sum(axis=1), _LEAST))[:, None]
+        fitted *= two / np.maximum(fitted.sum(axis=0), _LEAST)
     return np.asarray(fitted / fitted.sum())
+
+
+def _centred(numbers: Floats) -> Floats:
+    return np.asarray(numbers - numbers.mean(axis=0))
 
 
 def _information(table: Floats) -> float:

@@ -257,18 +257,18 @@ class Summary:
     @property
     def rows(self) -> RowModel:
         """The model of rows of the declared columns, as they are written."""
-        found = replace(self._noisy_rows, rounded=self.rounded)
+        found = replace(self.noisy_rows, rounded=self.rounded)
         return found.without_other() if self.drop_other else found
 
     @property
-    def _noisy_rows(self) -> RowModel:
+    def noisy_rows(self) -> RowModel:
         """The model of rows as the noisy numbers have them."""
         spec = self.spec
-        return RowModel.of(spec.axes, spec.marginals, self.known, self.sizes)
+        return RowModel.of(spec.axes, spec.marginals, self.known, Known(self.sizes, self.counts.deviation))
 
     def cell_sizes(self, column: Marginal) -> Floats:
         """The numbers of units by the cells of one column, `(cells,)`; each at least 1."""
-        return np.asarray(np.maximum(self._noisy_rows.shares[column.axes[0]] * self.sizes.sum(), 1))
+        return np.asarray(np.maximum(self.noisy_rows.shares[column.axes[0]] * self.sizes.sum(), 1))
 
     @property
     def fit(self) -> CorpusFit | None:

@@ -46,7 +46,7 @@ def known_of(rows: np.ndarray, scale: float, seed: int = 0, pairs: tuple[str, ..
 
 def model_of(rows: np.ndarray, scale: float, seed: int = 0) -> RowModel:
     marginals, known = known_of(rows, scale, seed)
-    return RowModel.of(AXES, marginals, known, np.bincount(rows[:, 0], minlength=2) / len(rows))
+    return RowModel.of(AXES, marginals, known, Known(np.bincount(rows[:, 0], minlength=2), scale))
 
 
 def apart(one: np.ndarray, other: np.ndarray, axes: tuple[int, ...]) -> float:
@@ -70,15 +70,31 @@ def test_rows_of_numbers_without_noise_have_their_shares_by_one_column_and_by_tw
     assert apart(rows, drawn, (0, 2)) < 0.02  # by x alone
 
 
-@pytest.mark.parametrize("seed", range(8))
-def test_noise_makes_no_relation(seed: int) -> None:
-    """A pair of independent columns is used with a chance of about 2%; a wrong scale of the noise shows many."""
-    rows = table(seed, related=False)
-    marginals, known = known_of(rows, 40.0, seed)
-    shares = np.bincount(rows[:, 0], minlength=2) / N
-    assert len(RowModel.of(AXES, marginals, known, shares).edges) <= 1
-    wrong = {name: Known(each.numbers, each.deviation / 2) for name, each in known.items()}
-    assert len(RowModel.of(AXES, marginals, wrong, shares).edges) >= 2
+UNEVEN = [
+    np.array(each) for each in ([0.7, 0.3], [0.2, 0.5, 0.3, 0.0], [0.1, 0.2, 0.3, 0.2, 0.1, 0.0, 0.1], [0.5, 0.5])
+]
+
+
+@pytest.mark.parametrize("constant", [(), (1,), (1, 2, 3)])
+@pytest.mark.parametrize("scale", [30.0, 300.0])
+def test_noise_makes_no_relation(constant: tuple[int, ...], scale: float) -> None:
+    """Any of the unrelated pairs is used in about 5% of summaries, also of constant columns; wrong noise shows many."""
+    shares = [np.resize(each, size) / np.resize(each, size).sum() for each, size in zip(UNEVEN, SIZES, strict=True)]
+    shares = [np.eye(len(own))[0] if axis in constant else own for axis, own in enumerate(shares)]
+    marginals, rng, runs = AXES.named([*AXES.pairs]), np.random.default_rng(len(constant)), 200
+    part, used, wrongly = marginal_shares(marginals), 0, 0
+    for _ in range(runs):
+        known = {}
+        for each in marginals:
+            exact = N * math.prod(np.ix_(*(shares[axis] for axis in each.axes)))
+            deviation = scale / math.sqrt(part[each.name])
+            known[each.name] = Known((exact + rng.normal(0, deviation, each.shape)).reshape(1, -1), deviation)
+        labels = Known(N * shares[0] + rng.normal(0, scale, 2), scale)
+        used += bool(RowModel.of(AXES, marginals, known, labels).edges)
+        wrong = {name: Known(each.numbers, each.deviation / 1.5) for name, each in known.items()}
+        wrongly += bool(RowModel.of(AXES, marginals, wrong, labels).edges)
+    slack = 3 * math.sqrt(0.05 * 0.95 * runs)
+    assert used <= 0.05 * runs + slack < wrongly
 
 
 @pytest.mark.parametrize("rounded", [False, True])
