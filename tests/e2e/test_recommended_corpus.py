@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import re
 import shlex
 from pathlib import Path
@@ -28,6 +29,35 @@ def test_the_number_of_splits_is_that_of_the_results() -> None:
     results = " ".join((ROOT / "docs" / "results" / "synthesis.md").read_text("utf-8").split())
     by_document, by_author = splits(told()), splits(told("--unit", "author"))
     assert f"by more than .02 of accuracy, on {by_document} splits by document and {by_author} by author" in results
+
+
+def test_nothing_reads_as_measured_that_was_not() -> None:
+    of_corpus = dptext("recommend", "--of", "corpus", "--epsilon", "8").stdout.splitlines()
+    assert ": at epsilon 4 and delta 1e-05 per document " in of_corpus[0]
+    assert of_corpus[1] == "Nothing was measured at epsilon 8 per document: the numbers are of epsilon 4 or less."
+    assert "Nothing was measured" not in told()
+    for task in ("classification", "meaning", "authorship"):
+        first, second, *_ = dptext("recommend", "--of", "texts", "--epsilon", "8", "--task", task).stdout.splitlines()
+        assert "p to epsilon 5 per document" in first
+        assert second.startswith("Nothing was measured at epsilon 8 per document: the numbers are of epsilon 5 or less")
+    data = json.loads(dptext("recommend", "--epsilon", "8", "--json").stdout)
+    assert (5.0 in data["measured_epsilons"], 8.0 in data["measured_epsilons"]) == (True, False)
+
+
+def test_what_public_text_beats_is_never_under_measured_best() -> None:
+    for epsilon in ("0.5", "1", "2", "4"):
+        for unit in ("document", "author"):
+            said = dptext("recommend", "--of", "corpus", "--epsilon", epsilon, "--unit", unit).stdout
+            lines = re.findall(r"^  .*:( take none)?.* classifier ([\d.]+) \(public text ([\d.]+)", said, re.M)
+            assert lines or said.startswith("Take none: ")
+            for none, own, public in lines:
+                assert none or float(own) > float(public) + 0.02
+    for epsilon in ("2", "10", "20"):
+        said = dptext("recommend", "--of", "texts", "--epsilon", epsilon).stdout
+        for none, own, public in re.findall(
+            r"^  .*?:( take none)?.* accuracy ([\d.]+) \(public.only ([\d.]+)", said, re.M
+        ):
+            assert none or float(own) > float(public)
 
 
 def test_the_commands_measure_once_and_write(tmp_path: Path) -> None:

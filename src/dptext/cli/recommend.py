@@ -30,6 +30,9 @@ from dptext.recommend.recommendation import (
     Asked,
     Recommendation,
     Verdict,
+    largest_of,
+    measured_epsilons,
+    not_measured,
     recommendations,
     reduced,
 )
@@ -38,6 +41,7 @@ from dptext.registry import MECHANISMS
 from dptext.text.files import Target
 from dptext.text.inputs import parse_json
 from dptext.types import Json
+from dptext.utility.tables import PUBLIC_ONLY
 
 _SHOWN: Final = 5
 _SCOPE: Final = (
@@ -113,12 +117,12 @@ def recommend(
         Target(reduce, force, (table,)).write(json_bytes(reduced(measured).model_dump()))
         say(f"Written: {reduce}")
     asked = Asked(member(Unit, "--unit", unit), epsilon, delta, task)
-    answers = recommendations(measured.rows, asked)
+    answers, levels = recommendations(measured.rows, asked), measured_epsilons(measured.rows, asked.unit)
     more = texts_at(asked.unit, epsilon) if table is None and task == "classification" else ()
     if as_json:
-        print(json.dumps(_data(measured, asked, answers, more), indent=2))
+        print(json.dumps(_data(measured, asked, answers, more, levels), indent=2))
         return
-    print("\n".join([*([_BOTH] if asks and of is None else []), *_answer(answers, asked, more)]))
+    print("\n".join([*([_BOTH] if asks and of is None else []), *_answer(answers, asked, more, levels)]))
     if left := measured.about.cells.left:
         print(f"Warning: {left} cells of the table are not done yet; run `dptext compare` again to go on.")
     if not details:
@@ -139,10 +143,12 @@ def _corpus(unit: Unit, epsilon: float, delta: float, as_json: bool) -> None:
     measured = measured_at(unit, epsilon, delta)
     best, worth, by_author = measured.best, measured.worth, unit is Unit.AUTHOR
     law = by_law(Guarantee(measured.epsilon, DELTA, unit, Relation.ADD_OR_REMOVE_ONE)) if best else ""
+    asked_more = not_measured(measured.levels, epsilon, unit)
     kind, n = Counter(row["way"] for row in worth).most_common(1)[0] if worth else ("none", 0)
     if as_json:
         rows_told = [{**row, "beats_public_text": row in worth} for row in best]
         told = {"of": "corpus", "answer": kind if best else "not measured", "margin": BETTER, "by_law": law}
+        told |= {"asked_epsilon": epsilon, "measured_epsilon": measured.epsilon if best else None}
         print(json.dumps({**told, "rows": rows_told}, indent=2))
         return
     if not best:
@@ -154,6 +160,7 @@ def _corpus(unit: Unit, epsilon: float, delta: float, as_json: bool) -> None:
     if not worth:
         price = f"epsilon {measured.epsilon:g} and delta {DELTA:g} per {unit.value}"
         print(f"{TAKE_NONE} At {price} for the whole corpus nothing that was measured beats them by {BETTER:g}.")
+        print(asked_more, end="\n" if asked_more else "")
         return
     price = f"epsilon {measured.epsilon:g}"
     print(
@@ -161,6 +168,7 @@ def _corpus(unit: Unit, epsilon: float, delta: float, as_json: bool) -> None:
         f"beats public text by more than {BETTER:g} of accuracy on {n} of {len(best)} "
         f"{'split' if len(best) == 1 else 'splits'}."
     )
+    print(asked_more, end="\n" if asked_more else "")
     print("Without labels take votes (dptext synthesize), and for numbers alone the report of a summary.\n")
     for row in best:
         beside = f"public text {row['public_only']:.3f}, originals {row['original']:.3f}"
@@ -199,19 +207,23 @@ def _further(row: Row) -> str:
     )
 
 
-def _answer(answers: Sequence[Recommendation], asked: Asked, more: Sequence[Row]) -> list[str]:
-    price = f"epsilon {asked.epsilon:g} per {asked.unit}"
+def _answer(answers: Sequence[Recommendation], asked: Asked, more: Sequence[Row], levels: Sequence[float]) -> list[str]:
+    asked_more = [each for each in (not_measured(levels, asked.epsilon, asked.unit),) if each]
     chosen = [answer.qualified[0].row for answer in answers if answer.qualified]
+    price = f"epsilon {largest_of(levels, asked.epsilon) or asked.epsilon:g} per {asked.unit}"
     if not chosen:
         return [
             f"None: up to {price} no measured mechanism is worth taking for {asked.task}.",
+            *asked_more,
             "Ask for a larger --epsilon or another --unit, release less, or measure your own: dptext compare.",
         ]
     free = [answer.corpus for answer in answers if answer.is_free]
-    if len(free) == len(chosen):
+    paid = [answer.qualified[0].row for answer in answers if answer.qualified and not answer.is_free]
+    if not paid:
         said = f"{TAKE_NONE} Up to {price} nothing that was measured {_BEATS[asked.task]}, beyond the intervals (95%)"
         return [
             f"{said}{_but(more)}.",
+            *asked_more,
             "",
             *map(_line, answers),
             *_more(more),
@@ -219,13 +231,14 @@ def _answer(answers: Sequence[Recommendation], asked: Asked, more: Sequence[Row]
             "What each text means is another question: dptext recommend --task meaning.",
             "Measured on these corpora and no others: dptext compare measures yours.",
         ]
-    kind, n = Counter(row.kind for row in chosen).most_common(1)[0]
+    kind, n = Counter(row.kind for row in paid).most_common(1)[0]
     lines = [f"Take {kind}: up to {price} it measured best for {asked.task} on {n} of {len(answers)} corpora."]
+    lines += asked_more
     if free:
         lines.append(f"For {asked.task} alone, public text does no worse on {', '.join(free)}, and costs nothing.")
     lines.append("")
     lines += [*map(_line, answers), *_more(more)]
-    best = next(row for row in chosen if row.kind == kind)
+    best = next(row for row in paid if row.kind == kind)
     return [
         *lines,
         "",
@@ -263,10 +276,13 @@ def _line(answer: Recommendation) -> str:
     said = []
     for name in _numbers(best, answer.metric):
         others = [(other.numbers[name].value, other.row) for other in best.beaten if name in other.numbers]
+        if answer.is_free and name == answer.metric and answer.public is not None:
+            others = [(answer.public.value, PUBLIC_ONLY)]
         value, of = max(others) if others else (math.nan, "")
         beside = f" ({of} {value:.3f})" if others else ""
         said.append(f"{name.rpartition('.')[2].replace('_', ' ')} {best.row.numbers[name].value:.3f}{beside}")
-    return f"  {answer.corpus}: {best.row.row}: {', '.join(said)}"
+    none = "take none; " if answer.is_free else ""
+    return f"  {answer.corpus}: {none}{best.row.row}: {', '.join(said)}"
 
 
 def _numbers(best: Verdict, metric: str) -> list[str]:
@@ -306,7 +322,11 @@ def _behind(best: Verdict, metric: str) -> list[str]:
 
 
 def _data(
-    measured: MeasuredTable, asked: Asked, answers: Sequence[Recommendation], more: Sequence[Row]
+    measured: MeasuredTable,
+    asked: Asked,
+    answers: Sequence[Recommendation],
+    more: Sequence[Row],
+    levels: Sequence[float],
 ) -> dict[str, Json]:
     found: dict[str, Json] = {}
     for answer in answers:
@@ -321,8 +341,9 @@ def _data(
             "rejected": [{**verdict.row.to_dict(), "reasons": list(verdict.reasons)} for verdict in answer.rejected],
         }
     return {
-        "answer": _answer(answers, asked, more),
+        "answer": _answer(answers, asked, more, levels),
         "asked": {"unit": str(asked.unit), "epsilon": asked.epsilon, "delta": asked.largest_delta, "task": asked.task},
+        "measured_epsilons": list(levels),
         "table": measured.model_dump(include={"about"})["about"],
         "unfinished_cells": measured.about.cells.left,
         "corpora": found,

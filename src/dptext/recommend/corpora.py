@@ -29,12 +29,14 @@ class MeasuredCorpora:
         unit, epsilon: those of the rows. Without rows, epsilon is 0.
         best: the best row of each split.
         worth: those that beat public text by more than `BETTER`.
+        levels: all epsilons that were measured for the unit, ascending.
     """
 
     unit: Unit
     epsilon: float
     best: tuple[Row, ...]
     worth: tuple[Row, ...]
+    levels: tuple[float, ...]
 
 
 def _measured(name: str) -> list[Row]:
@@ -78,4 +80,4 @@ def measured_at(unit: Unit, epsilon: float, delta: float = DELTA) -> MeasuredCor
         for name in dict.fromkeys(row["split"] for row in found)
     ]
     worth = [row for row in best if row["accuracy"] > row["public_only"] + BETTER]
-    return MeasuredCorpora(unit, at, tuple(best), tuple(worth))
+    return MeasuredCorpora(unit, at, tuple(best), tuple(worth), tuple(sorted({float(row["epsilon"]) for row in rows})))

@@ -119,6 +119,36 @@ def recommendations(rows: Iterable[KeptRow], asked: Asked) -> list[Recommendatio
     ]
 
 
+def measured_epsilons(rows: Iterable[KeptRow], unit: Unit) -> tuple[float, ...]:
+    """Return the epsilons of a unit at which mechanisms were measured, ascending.
+
+    Calibration ends a little below the epsilon that was asked for: an epsilon is rounded to six digits.
+    """
+    found = (row for row in rows if not row.whole and row.unit == unit and row.kind not in ("", LABEL_ONLY))
+    known = (row.epsilon for row in found if row.metric_privacy is None and row.epsilon)
+    return tuple(sorted({float(f"{epsilon:.6g}") for epsilon in known}))
+
+
+def largest_of(levels: Sequence[float], epsilon: float) -> float:
+    """Return the largest of these epsilons that is no larger than `epsilon`; 0 if there is none."""
+    return max((level for level in levels if level <= epsilon * (1 + _ROUNDING)), default=0.0)
+
+
+def not_measured(levels: Sequence[float], epsilon: float, unit: Unit) -> str:
+    """Say at which epsilon the numbers were measured instead; empty if they were measured at `epsilon`."""
+    below = largest_of(levels, epsilon)
+    if not levels:
+        return f"No mechanism was measured at an epsilon per {unit} that is of no distance."
+    if epsilon <= below * (1 + _ROUNDING):
+        return ""
+    above = next((level for level in levels if level > epsilon), 0.0)
+    said = f"Nothing was measured at epsilon {epsilon:g} per {unit}"
+    if not below:
+        return f"{said} or less: measurements begin at {above:g}."
+    following = f", and the next measured one is {above:g}" if above else ""
+    return f"{said}: the numbers are of epsilon {below:g} or less{following}."
+
+
 def _recommended(corpus: str, rows: Sequence[MeasuredRow], asked: Asked) -> Recommendation:
     metrics, more = TASKS[asked.task]
     metric = next((name for name in metrics if any(name in row.numbers for row in rows)), "")

@@ -11,7 +11,16 @@ from dptext.errors import ConfigError
 from dptext.privacy.guarantee import Unit
 from dptext.recommend.corpora import texts_at
 from dptext.recommend.measured import MeasuredTable
-from dptext.recommend.recommendation import TASKS, Asked, Recommendation, recommendations, reduced
+from dptext.recommend.recommendation import (
+    TASKS,
+    Asked,
+    Recommendation,
+    largest_of,
+    measured_epsilons,
+    not_measured,
+    recommendations,
+    reduced,
+)
 from dptext.recommend.tables import read_measured
 from trees import ROOT
 
@@ -300,3 +309,25 @@ def test_every_split_is_quoted_on_which_single_texts_were_measured() -> None:
     assert {row["split"] for row in found} == {name for name in splits if not name.endswith(" author")}
     assert {row["split"] for row in found if row["gains"]} == {"ATIS", "SNIPS, intents missing in public"}
     assert texts_at(Unit.DOCUMENT, 9.9) == texts_at(Unit.AUTHOR, 10.0) == ()
+
+
+def test_an_epsilon_that_nobody_measured_is_said() -> None:
+    lines = [
+        *rows("five", (0.4, 0.5), epsilon=4.99999999999),
+        *rows("ten", (0.4, 0.5)),
+        *rows("of words", (0.4, 0.5), unit="token", metric_privacy="cosine", epsilon=3.0),
+    ]
+    found = table([*REFERENCES, *lines]).rows
+    levels = measured_epsilons(found, Unit.DOCUMENT)
+    assert levels == (5.0, 10.0)
+    assert [largest_of(levels, epsilon) for epsilon in (1.0, 5.0, 8.0, 300.0)] == [0.0, 5.0, 5.0, 10.0]
+    assert not_measured(levels, 5.0, Unit.DOCUMENT) == not_measured(levels, 10.0, Unit.DOCUMENT) == ""
+    said = "Nothing was measured at epsilon {} per document"
+    assert not_measured(levels, 8.0, Unit.DOCUMENT) == said.format(8) + (
+        ": the numbers are of epsilon 5 or less, and the next measured one is 10."
+    )
+    assert not_measured(levels, 300.0, Unit.DOCUMENT) == said.format(300) + ": the numbers are of epsilon 10 or less."
+    assert not_measured(levels, 1.0, Unit.DOCUMENT) == said.format(1) + " or less: measurements begin at 5."
+    of_words = measured_epsilons(found, Unit.TOKEN)
+    assert of_words == ()
+    assert "No mechanism was measured" in not_measured(of_words, 3.0, Unit.TOKEN)
