@@ -169,7 +169,7 @@ class Disk:
         if not made.is_dir():  # a kill came after the renaming
             there = self.path / MANIFEST
             if not there.is_file() or there.read_text("utf-8") != state.manifest:
-                raise ConfigError(f"{made} is gone: nothing is released. Begin anew with --force.")
+                raise ConfigError(f"{made} is gone: nothing is released. {state.anew}")
             return
         with writing(self.path):
             target = Folder(made)

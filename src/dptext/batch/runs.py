@@ -192,7 +192,9 @@ class _FolderRun:
         if self.plan.resume and not self._state.path.is_dir():
             raise ConfigError(f"There is no unfinished run to resume, as {self._state.path} is absent: drop --resume.")
         if not self.plan.resume and not self.plan.force and self._state.begun:
-            raise ConfigError(f"An unfinished run lies at {self._state.path}: --resume goes on, --force begins anew.")
+            raise ConfigError(
+                f"An unfinished run lies at {self._state.path}: --resume goes on, --force begins anew{self._paid_anew}."
+            )
         with self._state.held():
             state = self._resumed() if self.plan.resume else self._begun()
             try:
@@ -206,6 +208,10 @@ class _FolderRun:
                     raise  # the run can be resumed, such as after a full disk
                 self._throw_away(state)
                 raise
+
+    @property
+    def _paid_anew(self) -> str:
+        return "" if self.payment is None else ", which is charged anew"
 
     def _throw_away(self, state: FolderState) -> None:
         self.place.forget(state.token, self._state.path)
@@ -246,7 +252,9 @@ class _FolderRun:
     def _resumed(self) -> FolderState:
         state = self._state.load()
         if state is None:
-            raise ConfigError(f"Nothing of the run at {self._state.path} is done: begin anew with --force.")
+            raise ConfigError(
+                f"Nothing of the run at {self._state.path} is done: begin anew with --force{self._paid_anew}."
+            )
         state.require_same(self._digest(), None if self.payment is None else self.payment.key)
         return state
 

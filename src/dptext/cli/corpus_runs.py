@@ -18,7 +18,7 @@ from dptext.cli import options
 from dptext.cli.chosen import is_a_record, reads_english, say_if_in_other_language
 from dptext.cli.corpus_options import CorpusReading, Ending
 from dptext.cli.many import is_dataset, refuse_for_a_file
-from dptext.cli.paying import PAID, Paying, charge_data, cost, said_key, what_is_left
+from dptext.cli.paying import CHARGED, PAID, Paying, charge_data, cost, said_key, what_is_left
 from dptext.cli.terminal import DRAFTED, Tell, advising, counted, finishing, say
 from dptext.errors import ConfigError
 from dptext.mechanism import settings
@@ -42,6 +42,7 @@ from dptext.synthesis.summary import Summary
 from dptext.text.inputs import telling
 from dptext.text.plain_text import a_record
 from dptext.text.records import ID_FIELD, LABEL_FIELD, Fields, Record, records_digest
+from dptext.text.schema import IdColumn
 from dptext.types import Json
 
 if TYPE_CHECKING:  # the ledger is loaded only if it is used
@@ -321,7 +322,10 @@ def _say_what_was_made(
     if HARDLY_MORE_THAN_NOISE in state.sentences:
         return
     if certificate.settings["kind"] == "summary":
-        print(next_of_summary(target, Summary.of_bytes(target.read_bytes())))
+        summary = Summary.of_bytes(target.read_bytes())
+        if summary.spec.axes.columns:
+            print(summary.spec.pairs_named)
+        print(next_of_summary(target, summary))
         return
     print(f"Next: {shlex.join(['dptext', 'explain', str(target)])}; open {target.name}{REPORT_SUFFIXES[1]}.")
 
@@ -340,9 +344,13 @@ def next_of_summary(path: Path, summary: Summary, *, show: bool = True) -> str:
     if not default_writer(summary):
         return f"Next: {first}. `dptext write` has no writer for it by itself: {WRITING_NEEDS}."
     corpus = path.with_suffix(".written.csv")  # never the name of the private file
+    more = ["--drop-other"] if any(not isinstance(each, IdColumn) for each in summary.spec.schema) else []
     pool = "" if summary.public.has_pool else " --public POOL"
-    written = shlex.join(["dptext", "write", str(path), str(corpus)])
-    return f"Next: {f'{first}; ' if show else ''}{written}{pool}."
+    written = shlex.join(["dptext", "write", str(path), str(corpus), *more])
+    said = f"Next: {f'{first}; ' if show else ''}{written}{pool}."
+    if default_writer(summary) != "pool" and summary.spec.pool_writes:
+        said += " A model writes; --writer pool takes public texts, which mostly teach more if the pool has all labels."
+    return said
 
 
 def _read_pool(
@@ -365,6 +373,11 @@ def _read_pool(
     n_texts = len(pool)
     say(f"Reading the pool of {n_texts:,} public texts.")
     say_if_in_other_language(wanted, pool)
+    if n_labelled := sum(record.label in wanted.labels for record in pool):
+        say(
+            f"{n_labelled:,} public texts have these labels, which choose no texts and measure nothing. They may teach as "
+            "much as the corpus: `dptext utility corpus` compares both."
+        )
     if isinstance(wanted, SynthesisSpec) and wanted.repeats is not None and wanted.size > n_texts:
         so = "some leave more than once" if wanted.repeats else "no more leave"
         say(f"{wanted.size:,} texts are wanted, and the pool has {n_texts:,}: {so}.")
@@ -392,5 +405,5 @@ def _left_there(place: Unpublished) -> str:
         done = "The noisy numbers are drawn and kept, and nothing is published: an unfinished run lies"
     if state.files:
         done = "The corpus lies whole and unpublished"
-    charge = " What was charged stays charged: --resume finds the charge." if state.charge_key else ""
+    charge = CHARGED if state.charge_key else ""
     return f"{done} beside {place.target}: --resume goes on, --force begins anew.{charge}"

@@ -91,6 +91,8 @@ def said_key(payment: Payment | None) -> Payment | None:
 
 
 _QUICK: Final = 1000  # run lengths of an account, of which many sums are made in less than a second
+#: Said of a paid run that ended early.
+CHARGED: Final = " What was charged stays charged: --resume finds the charge, --force charges anew."
 PAID: Final = "Cost: nothing more, because the charge is in the ledger already."
 
 

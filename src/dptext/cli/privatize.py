@@ -19,7 +19,7 @@ from dptext.cli.app import config
 from dptext.cli.chosen import MechanismOptions, check_label_field, is_a_record, reads_english
 from dptext.cli.grouped import computes, leaves, promises, runs
 from dptext.cli.many import Many, Run, is_dataset, refuse_for_a_file
-from dptext.cli.paying import PAID, Paying, cost, rehearsal, what_is_left
+from dptext.cli.paying import CHARGED, PAID, Paying, cost, rehearsal, what_is_left
 from dptext.cli.terminal import Tell, advising, counted
 from dptext.errors import ConfigError, DPTextError
 from dptext.runs.certificate import certificate_path
@@ -266,7 +266,7 @@ def _left_there(target: Path, plan: Plan, *, paid: bool) -> str:
         return "Nothing is left of a run to stdout." + (" What was charged stays charged." if paid else "")
     if not state_path(target).exists():
         return f"No unfinished run lies beside {target}."
-    charge = " What was charged stays charged: --resume finds the charge, --force charges anew." if paid else ""
+    charge = CHARGED if paid else ""
     if file_format(target, plan.output_format) not in APPENDABLE:
         lies = f"The unfinished run beside {target} cannot be gone on with in this format"
         return f"{lies}: --{'resume' if paid else 'force'} begins anew.{charge}"

@@ -18,7 +18,7 @@ from dptext.batch.shards import as_read, forms_of, shards_of
 from dptext.cli import labels
 from dptext.cli.chosen import is_a_record, reads_english
 from dptext.cli.many import Run
-from dptext.cli.paying import PAID, cost, rehearsal, what_is_left
+from dptext.cli.paying import CHARGED, PAID, cost, rehearsal, what_is_left
 from dptext.cli.terminal import advising, counted, say
 from dptext.errors import ConfigError
 from dptext.text.formats import Format, detect_format
@@ -59,6 +59,7 @@ def privatize_folder(source: str, target: str, run: Run, dataset: DatasetPlan, *
         return
     every = 0.0 if json_progress else _LINE_EVERY
     left = f"What is done lies unpublished beside {target}: --resume goes on, --force begins anew."
+    left += "" if run.payment is None else CHARGED
     # Ray reports dead workers on stdout, which is for the certificate.
     with redirect_stdout(sys.stderr), advising(lambda: left), counted("privatizing", every=every) as tell:
 

@@ -292,9 +292,9 @@ class _FileRun:
             )
         state.require_same(self._digest(), None if self.due is None else self.due.payment.key)
         if not hmac.compare_digest(state.input, fingerprint(self.source, state.key)):
-            raise ConfigError(f"Expected the input of the run to resume: {self.source} has changed. Use --force.")
+            raise ConfigError(f"Expected the input of the run to resume: {self.source} has changed. {state.anew}")
         if not state.certificate and (not self.beside.part.exists() or self.beside.part.stat().st_size < state.bytes):
-            raise ConfigError(f"{self.beside.part} is shorter than the run left it. Begin anew with --force.")
+            raise ConfigError(f"{self.beside.part} is shorter than the run left it. {state.anew}")
         return state
 
     def _write(

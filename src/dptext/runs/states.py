@@ -88,6 +88,11 @@ class RunState:
         except (OSError, ValueError, TypeError, RecursionError):
             raise ConfigError(f"{path} cannot be read as the state of a run. Begin anew with --force.") from None
 
+    @property
+    def anew(self) -> str:
+        """Say how to begin anew, and that a paid run is charged anew then."""
+        return f"Begin anew with --force{', which is charged anew' if self.charge_key else ''}."
+
     def require_same(self, settings: str, charge_key: str | None) -> None:
         """Raise ConfigError unless the state has this digest of settings and, if not None, this charge key."""
         if charge_key not in (None, self.charge_key):
@@ -95,7 +100,7 @@ class RunState:
                 f"Expected the charge key of the run to resume, {self.charge_key!r}, found {charge_key!r}."
             )
         if settings != self.settings:
-            raise ConfigError("Expected the settings of the run to resume: these differ. Begin anew with --force.")
+            raise ConfigError(f"Expected the settings of the run to resume: these differ. {self.anew}")
 
     def refuse_paid(self, charge_key: str | None) -> None:
         """Raise ConfigError if the output is whole and this key paid for it: a key pays for one output alone."""

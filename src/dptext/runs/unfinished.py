@@ -41,7 +41,8 @@ class Unfinished:
         """Raise ConfigError if an unfinished run lies here; with `force` only if its output is whole and paid for."""
         if not force and (self.part.exists() or self.state.exists()):
             how = "go on with --resume, or begin" if self.state.exists() else "nothing of it is done: begin"
-            raise ConfigError(f"An unfinished run lies beside {self.target}: {how} anew with --force.")
+            paid = "" if self.due is None else ", which is charged anew"
+            raise ConfigError(f"An unfinished run lies beside {self.target}: {how} anew with --force{paid}.")
         self._keep_what_was_paid()
 
     @contextlib.contextmanager
@@ -64,7 +65,7 @@ class Unfinished:
         with writing(self.part):
             whole = self.part if self.part.exists() else self.target
             if not whole.exists() or sha256_of(whole) != certificate.sha256:
-                raise ConfigError(f"{whole} is not what the run wrote: nothing is released. Begin anew with --force.")
+                raise ConfigError(f"{whole} is not what the run wrote: nothing is released. {state.anew}")
         self._refuse_what_came(state)
         if self.due is not None:  # before publication: no second run can spend the same charge
             self.due.settle(state.charge_key, certificate.sha256)

@@ -243,7 +243,7 @@ class Unpublished:
         with writing(path):
             whole = part if part.exists() else path
             if not whole.is_file() or sha256_of(whole) != state.files.get(path.name):
-                raise ConfigError(f"{whole} is not what the run wrote: nothing is released. Begin anew with --force.")
+                raise ConfigError(f"{whole} is not what the run wrote: nothing is released. {state.anew}")
         return whole == path
 
     def _save(self, state: CorpusState) -> None:

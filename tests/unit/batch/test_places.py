@@ -5,6 +5,7 @@ import json
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -150,6 +151,31 @@ def test_a_kill_at_each_step_of_filling_is_mended(tmp_path: Path, monkeypatch: p
     assert charges(payment) == 1
     assert (own / MANIFEST).read_text() != before
     verify(own / CERTIFICATE, ledger=payment.ledger)
+
+
+@pytest.mark.parametrize("paid", [False, True])
+def test_beginning_a_paid_run_anew_is_said_to_be_charged_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, paid: bool
+) -> None:
+    source, payment = shards(tmp_path / "in", 150), account(tmp_path) if paid else None
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    def again(**changed: Any) -> None:
+        dp.privatize_dataset(
+            source, tmp_path / "out", mechanism(), plan=plan(**changed), dataset=here(), payment=payment
+        )
+
+    with monkeypatch.context() as patch:
+        patch.setattr(places.Disk, "publish", killed)
+        with pytest.raises(KeyboardInterrupt):
+            again()
+    costs = ", which is charged anew" if paid else ""
+    with pytest.raises(ConfigError, match=f"--resume goes on, --force begins anew{costs}\\.$"):
+        again()
+    with pytest.raises(ConfigError, match=f"these differ. Begin anew with --force{costs}\\.$"):
+        again(resume=True, delta=1e-9)
 
 
 def refusing(*_: object) -> None:
