@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dptext.errors import ConfigError
 
 _LARGEST_COUNT = 10**12  #: more than any real number of texts, coordinates or runs
+_MOST_TEXTS = 5_000_000  #: that are written at once; a row takes 1.2 KB of memory
 
 
 def _refuse(name: str, value: object, condition: str) -> ConfigError:
@@ -102,3 +103,12 @@ def two_labels(given: object, *, otherwise: str = "") -> tuple[str, ...]:
         wanted = f"Expected labels={found!r} to be at least two, each named once"
         raise ConfigError(f'{wanted}. Name the public set, as in labels=["bad", "good"]{otherwise}.')
     return found
+
+
+def texts(**values: int) -> None:
+    """Raise ConfigError unless every value is a number of texts that are written at once, from 0 to 5 million."""
+    for name, value in values.items():
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise _refuse(name, value, "to be an integer")
+        if not 0 <= value <= _MOST_TEXTS:
+            raise _refuse(name, value, f"to be from 0 to {_MOST_TEXTS:,} texts: write several files for more")

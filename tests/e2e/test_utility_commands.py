@@ -258,7 +258,7 @@ def test_a_corpus_is_judged_without_records_of_its_own(forms: tuple[str, ...]) -
     assert "The public texts teach more: take these." in answer["answer"][0]
     assert "no fidelity" in answer["answer"][2]
     rows = answer["rows"]
-    assert set(rows) == {"original", "released", "public-only"}
+    assert set(rows) >= {"original", "released", "public-only"}
     assert rows["original"]["mix_l1"] == rows["original"]["topics_tv"] == 0
     assert rows["released"]["mix_l1"] > 1  # one label for all
     assert rows["released"]["own_label"] < 0.6 < rows["public-only"]["own_label"] == 1
@@ -378,13 +378,19 @@ def test_a_table_is_judged_by_the_columns_of_its_summary_or_by_named_ones() -> N
         answers.append(json.loads(done.stdout))
     assert answers[0] == answers[1]
     rows = answers[0]["rows"]
-    assert set(rows) == {"original", "released", "public-only", "independent"}
+    assert set(rows) == {"original", "as many originals", "released", "public-only", "as many public", "independent"}
     assert rows["released"]["columns_tv"] < 0.25
     assert rows["released"]["pairs_tv"] < rows["independent"]["pairs_tv"]
     assert rows["released"]["topic from text"]["value"] > 0.5
     assert "A column is" in answers[0]["answer"][0]
     screen = CliRunner().invoke(app, given[:-1])
     assert "| independent" in screen.stdout
+    few = dp.write(made, size=30, seed=1)
+    few.write("few.jsonl")
+    own = CliRunner().invoke(app, ["utility", "corpus", "private.jsonl", "few.jsonl", *given[4:]])
+    short = json.loads(own.stdout)["rows"]  # thirty true rows are far from others by chance, and so are thirty written
+    assert short["original"]["pairs_tv"] < short["as many originals"]["pairs_tv"] < short["independent"]["pairs_tv"]
+    assert "in 30 private rows" in json.loads(own.stdout)["answer"][0]
     wrong = CliRunner().invoke(app, [*given, "--column", "price: 1..5 by 1"])
     assert isinstance(wrong.exception, ConfigError)
     assert "'price' in out.jsonl" in str(wrong.exception)

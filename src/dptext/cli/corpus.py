@@ -43,6 +43,7 @@ from dptext.utility.tables import (
 
 RELEASED = "released"
 INDEPENDENT = "independent"  # originals, each column in another order
+AS_MANY, AS_MANY_PUBLIC = "as many originals", "as many public"  # as texts of the corpus, where these are fewer
 _FROM_TEXT, _EACH = " from text", " tv"
 _FIT = 5  # columns of a table's numbers on a screen
 _SHOWN = ("accuracy", "told_apart", "topics_tv", "mix_l1")
@@ -105,8 +106,10 @@ def corpus(
         )
     embedder = RememberingEmbedder(load_encoder(encoder, judged=[record.text for record in private]))
     parts = {ORIGINAL: own, RELEASED: made, PUBLIC_ONLY: pool}
-    rows, closed = _measured(parts, private, real, _meanings(files.released, labels), embedder, seed)
-    compared = _compared(rows, schema, label_field, labels, {ORIGINAL: own, RELEASED: made}, real, seed)
+    fewer = {AS_MANY: _as_many(own, made, seed), AS_MANY_PUBLIC: _as_many(pool, made, seed)}
+    all_parts = {**parts, **{row: records for row, records in fewer.items() if records}}
+    rows, closed = _measured(all_parts, private, real, _meanings(files.released, labels), embedder, seed)
+    compared = _compared(rows, schema, label_field, labels, all_parts, real, seed)
     headline: list[str] = []
     if out is not None:
         report = replace(_report(parts, held, rows, labels, embedder, seed), closed=closed)
@@ -155,16 +158,27 @@ def _measured(
             seed=seed,
         )  # fmt: skip
         rows[row] = dict(kept.cells())
-        if row == PUBLIC_ONLY and names and not any(given):  # as anybody could: by the names of the labels
+        if (
+            row in (PUBLIC_ONLY, AS_MANY_PUBLIC) and names and not any(given)
+        ):  # as anybody could: by the names of the labels
             texts, given = best_zero_shot(texts, names, embedder, real)
         known = [(text, label) for text, label in zip(texts, given, strict=True) if label]
         if names and known:
             trained = train_tfidf([text for text, _ in known], [label for _, label in known], seed=seed)
             rows[row]["accuracy"] = evaluate(trained, real, seed=seed).accuracy
             answered[row] = right_answers(trained, real)
-    if answered.keys() < parts.keys():
+    three = (ORIGINAL, RELEASED, PUBLIC_ONLY)
+    if not answered.keys() >= {*three}:
         return rows, None
-    return rows, closed_gap(*(answered[row] for row in (ORIGINAL, RELEASED, PUBLIC_ONLY)), seed=seed)
+    return rows, closed_gap(*(answered[row] for row in three), seed=seed)
+
+
+def _as_many(records: Sequence[Record], made: Sequence[Record], seed: int) -> Sequence[Record]:
+    """Return as many of the records as were made, at random; none if there are no more of them."""
+    if len(records) <= len(made):
+        return []
+    chosen = np.random.default_rng(seed).choice(len(records), len(made), replace=False)
+    return [records[i] for i in chosen.tolist()]
 
 
 def _report(
@@ -247,19 +261,23 @@ def _compared(
     own: list[DeclaredColumn] = [ListedColumn(label_field or "", False, tuple(labels))] if labelled else []
     columns, name = [*own, *schema], label_field or ""
     held = cells_of(real, columns, label=name)
-    for row, records in parts.items():
-        cells, texts = cells_of(records, columns, label=name), [each.text for each in records]
+    true = AS_MANY if AS_MANY in parts else ORIGINAL  # few rows are far from others by chance
+    for row in (ORIGINAL, AS_MANY, RELEASED):
+        if row not in parts:
+            continue
+        cells, texts = cells_of(parts[row], columns, label=name), [each.text for each in parts[row]]
         kept = columns_kept(cells, held, columns, texts=texts, real_records=real, seed=seed)
         rows[row] |= dict(kept.cells())
-        if row == ORIGINAL:
+        if row == true:
             rows[INDEPENDENT] = dict(columns_kept(independent(cells, seed), held, columns).cells())
     one, two = ({row: rows[row].get(head) for row in rows} for head in ("columns_tv", "pairs_tv"))
-    made, chance = cell(one[RELEASED], interval), cell(one[ORIGINAL], interval)
-    said = [f"A column is {made} from that of real rows on average (total variation), by chance {chance}."]
+    made, chance = cell(one[RELEASED], interval), cell(one[true], interval)
+    of = f"{len(parts[true]):,} private rows"
+    said = [f"A column is {made} from that of real rows on average (total variation), and {chance} in {of}."]
     if two[RELEASED] is not None:
         said.append(
-            f"Two columns together are {cell(two[RELEASED], interval)} from real ones, by chance "
-            f"{cell(two[ORIGINAL], interval)}, and without relations {cell(two[INDEPENDENT], interval)}."
+            f"Two columns together are {cell(two[RELEASED], interval)} from real ones, {cell(two[true], interval)} in "
+            f"{of}, and {cell(two[INDEPENDENT], interval)} in as many without relations."
         )
     return said
 

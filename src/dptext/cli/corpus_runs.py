@@ -375,8 +375,8 @@ def _read_pool(
     say_if_in_other_language(wanted, pool)
     if n_labelled := sum(record.label in wanted.labels for record in pool):
         say(
-            f"{n_labelled:,} public texts have these labels, which choose no texts and measure nothing. They may teach as "
-            "much as the corpus: `dptext utility corpus` compares both."
+            f"{n_labelled:,} public texts have these labels, which choose no texts and measure nothing. They may teach "
+            "as much as the corpus: `dptext utility corpus` compares both."
         )
     if isinstance(wanted, SynthesisSpec) and wanted.repeats is not None and wanted.size > n_texts:
         so = "some leave more than once" if wanted.repeats else "no more leave"

@@ -142,7 +142,12 @@ PublicRecordOption = Annotated[
 ]
 PublicLabelFieldOption = Annotated[
     str | None,
-    reads("--public-label-field", metavar="NAME", help="Field of the label in public files. Default: --label-field."),
+    reads(
+        "--public-label-field",
+        metavar="NAME",
+        help="Field of the label in public files: a language model is shown it, and `utility` compares with it. "
+        "Default: --label-field.",
+    ),
 ]
 LabelFieldOption = Annotated[str | None, reads("--label-field", metavar="NAME", help="Field of the label.")]
 CarryOption = Annotated[

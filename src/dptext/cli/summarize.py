@@ -20,6 +20,7 @@ from dptext.cli.synthesize import PRIVATE
 from dptext.errors import ConfigError
 from dptext.runs.specs import read_toml, synthesis_from_settings
 from dptext.runs.summarizing import (
+    by_label,
     column_lines,
     columns_from,
     fitted_like,
@@ -178,7 +179,7 @@ def summarize(
     if other is not None:
         if any((layout.public_text_field, layout.public_label_field, layout.public_record, layout.public_sheet)):
             raise ConfigError("Expected no option for public files with --like: the pool is that of the other summary.")
-        fitted = fitted_like(other, {**(read_toml(spec) if spec else {}), **changes})
+        fitted = fitted_like(other, by_label({**(read_toml(spec) if spec else {}), **changes}, label_field))
         release(
             source,
             target,
@@ -194,7 +195,7 @@ def summarize(
     written = config().summary if spec is None else read_toml(spec)
     if "columns" in written:
         written = {**written, "columns": [*column_lines(written["columns"])]}
-    wanted = synthesis_from_settings({**written, **changes, "kind": "summary"})
+    wanted = synthesis_from_settings({**by_label({**written, **changes}, label_field), "kind": "summary"})
     wanted = fitting_topics(wanted, {**written, **set_values(assignments, "way")})
     require_measured(wanted, besides)
     release(source, target, wanted, reading, paying, ending, public=public, inputs=(spec, schema_from))

@@ -27,6 +27,7 @@ _WIDTH: Final = 80  # columns of a screen
 _HEIGHT: Final = 39  # lines of a screen above the next prompt
 _HEAD: Final = 2  # lines before the tables at most
 _FEWEST: Final = 3  # rows of a table, however long the warnings are
+_PAIRS: Final = 3  # lines on the pairs that are measured, at most
 _NAME: Final = 40  # columns of a name at most
 
 
@@ -41,11 +42,16 @@ def show(summary: WHERE, *, as_json: options.JsonOption = False) -> None:
     said = [*_wrapped(certificate.guarantees[-1].sentence(), *report.warnings, *note, *bare), ""]
     following = next_of_summary(summary, found, show=False)
     room = _HEIGHT - len(said) - 1 - -(-len(following) // _WIDTH)
-    print("\n".join([*said, *_lines(report, room), "", following]))
+    pairs = wrap(found.spec.pairs_named, _WIDTH) if found.spec.axes.columns else []
+    short = pairs if len(pairs) <= _PAIRS else [*pairs[: _PAIRS - 1], shorten(pairs[_PAIRS - 1], _WIDTH - 4) + " ..."]
+    print("\n".join([*said, *_lines(report, room, short), "", following]))
 
 
-def _lines(report: Topics, room: int) -> list[str]:
-    """Return lines for a screen with this room: labels, their words, and topics, each largest first."""
+def _lines(report: Topics, room: int, pairs: Sequence[str] = ()) -> list[str]:
+    """Return lines for a screen with this room: labels, their words, and topics, each largest first.
+
+    `pairs` are lines on the pairs of columns that are measured.
+    """
     known, words, names = report.estimates, report.words, list(report.shown or ("all texts",))
     topics = [", ".join(each[:4]) for each, _ in report.topics]
     order = (known.by_label if report.labels else known.whole).largest(len(names))[0]
@@ -54,7 +60,7 @@ def _lines(report: Topics, room: int) -> list[str]:
     long = report.lengths.names if report.lengths is not None else ()
     tables = {"labels": len(report.labels), "words": len(telling), "topics": len(topics), "lengths": len(long)}
     tables |= {f"column {column.name}": len(column.cells) for column in report.columns}
-    room -= len(report.columns) + bool(report.followed)
+    room -= len(report.columns) + bool(report.followed) + len(pairs)
     room -= _HEAD + (words is not None) + bool(telling) + bool(mute) + bool(topics) + bool(long)
     kept = _divided({name: n for name, n in tables.items() if n}, room)
     chosen = bool(telling) or any(kept.get(name, 0) < tables[name] for name in ("labels", "topics", "lengths"))
@@ -78,6 +84,7 @@ def _lines(report: Topics, room: int) -> list[str]:
     if report.followed:
         each = f"Beyond noise: {'; '.join(f'{two} follows {one}' for one, two in report.followed)}."
         lines.append(shorten(each, _WIDTH, placeholder=" ..."))
+    lines += pairs
     if (by_length := report.by_length) is not None:
         lines += ["Lengths:", *_table("lengths", long, by_length, kept["lengths"], in_order=True)]
     return lines

@@ -92,8 +92,8 @@ def write(
         leaves(
             "--size",
             metavar="N",
-            help="Texts that leave: several times as many as there are private ones cost no more. 0 takes the writer's "
-            "default; the pool gives each of its texts once.",
+            help="Texts that leave, at most 5,000,000: several times as many as there are private ones cost no more. 0 "
+            "takes the writer's default. The pool gives each of its texts once; in a table it gives them again.",
         ),
     ] = 0,
     mix: Annotated[

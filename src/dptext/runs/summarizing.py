@@ -27,12 +27,14 @@ from dptext.sampling.randomness import Randomness, secure, seeded
 from dptext.synthesis.adding import summed
 from dptext.synthesis.blocks import COLUMNS, COUNTS, LENGTHS, POINTS, TOPICS, WORDS
 from dptext.synthesis.lengths import USUAL_LENGTHS
+from dptext.synthesis.marginals import LABEL
 from dptext.synthesis.spec import CorpusSpec, Fitted
 from dptext.synthesis.summary import FittedSummary, Summary, SummarySpec
 from dptext.text.declarations import declared, schema_of, with_files
 from dptext.text.function_words import ENGLISH
 from dptext.text.inputs import lines_of, telling
 from dptext.text.records import LABEL_FIELD, TEXT_FIELD, Fields
+from dptext.text.schema import together
 from dptext.text.survey import survey
 from dptext.text.tables import Texts
 from dptext.types import Json
@@ -224,6 +226,7 @@ def summarize(
         require_other(private, schema_from)
         own = columns_from(schema_from, set_columns, text=public_text or text, without=(label, author))
         settings["columns"] = [*own]
+    settings = by_label(settings, label)
     fitted = None if other is None else fitted_like(other, settings)
     wanted = synthesis_from_settings({**settings, "kind": "summary"}) if fitted is None else fitted.spec
     if fitted is None:
@@ -243,6 +246,21 @@ def summarize(
     if said := without_drafts(ready):
         warnings.warn(said, stacklevel=2)
     return run(corpus, ready, payment=payment, randomness=randomness)
+
+
+def by_label(settings: Mapping[str, Json], label: str | None) -> dict[str, Json]:
+    """Return settings in whose pairs the column of the labels may have its own name, unless it is declared, too."""
+    found, pairs = dict(settings), settings.get("pairs")
+    declared = {each.name for each in schema_of(column_lines(settings.get("columns")))}
+    if label is None or label in declared or not isinstance(pairs, list | tuple):
+        return found
+    own = together([label])
+    found["pairs"] = [
+        f"{LABEL}{pair[len(own) :]}" if pair.startswith(f"{own}+") else
+        f"{pair[: -len(own)]}{LABEL}" if pair.endswith(f"+{own}") else pair
+        for pair in map(str, pairs)
+    ]  # fmt: skip
+    return found
 
 
 def fitted_like(other: Summary, changes: Mapping[str, Json]) -> FittedSummary:

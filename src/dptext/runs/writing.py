@@ -323,7 +323,7 @@ def write(
     table = WrittenColumns.of(by.summary, made, source)
     said = (
         *(each for each in (by.instead, by.warning) if each), *_too_large(by.summary, how), *made.sentences,
-        *_shares(by.summary, by.mix), *table.empty(by.summary),
+        *_shares(by.summary, by.mix), *table.undeclared(by.summary),
     )  # fmt: skip
     model = {**({"weights": made.weights} if made.weights else {}), **made.way}
     return _derived(

@@ -12,7 +12,7 @@ from dptext.sampling.randomness import Randomness
 from dptext.synthesis.spec import Synthetic
 from dptext.synthesis.summary import Summary
 from dptext.text.formats import Scalar
-from dptext.text.schema import IdColumn
+from dptext.text.schema import IdColumn, ListedColumn
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -53,13 +53,15 @@ class WrittenColumns:
             return iter([{}] * len(self.ids))
         return (dict(zip(self.columns, row, strict=True)) for row in zip(*self.columns.values(), strict=True))
 
-    def empty(self, summary: Summary) -> Iterator[str]:
-        """Yield a sentence if columns that may not be null have empty values, for units of no declared value."""
-        empty = {
-            each.name: sum(value is None for value in self.columns[each.name])
-            for each in summary.spec.axes.columns
-            if not each.null and each.name in self.columns
+    def undeclared(self, summary: Summary) -> Iterator[str]:
+        """Yield a sentence if columns have values of no declared one: empty in numbers and dates, else a text."""
+        own = [each for each in summary.spec.axes.columns if each.name in self.columns]
+        names = {each.name: each.rest if isinstance(each, ListedColumn) else None for each in own}
+        others = {
+            each.name: sum(value == names[each.name] for value in self.columns[each.name])
+            for each in own
+            if names[each.name] is not None or not each.null
         }
-        if any(empty.values()):
-            said = ", ".join(f"{n:,} of {name}" for name, n in empty.items() if n)
-            yield f"Empty values: {said}, for noisy numbers of other values. --drop-other writes none."
+        if any(others.values()):
+            said = ", ".join(f"{n:,} of {name} ({names[name] or 'empty'})" for name, n in others.items() if n)
+            yield f"Values that are not declared: {said}, as noisy numbers have them. --drop-other writes none."

@@ -59,6 +59,7 @@ class FromLanguage(HowSteered):
     def __post_init__(self) -> None:
         HowSteered.__post_init__(self)
         _validate.count(size=self.size)
+        _validate.texts(size=self.size)
 
     @classmethod
     def at(cls, place: str) -> dict[str, Json]:

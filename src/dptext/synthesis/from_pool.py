@@ -60,7 +60,7 @@ class FromPool:
     prior: bool = True
 
     def __post_init__(self) -> None:
-        _validate.not_negative(size=self.size)
+        _validate.texts(size=self.size)
 
     def write(self, summary: Summary, source: Randomness) -> Synthetic:
         """Return texts of the pool. `source` is for their order. ConfigError: neither points nor topics are there."""

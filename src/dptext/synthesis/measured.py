@@ -53,6 +53,10 @@ _DIMS: Final = (64, 128, 256)
 _NOISY: Final = 6.5e-4
 _TOPIC_DIMS: Final = 64
 _ROUNDING: Final = 1e-9  # of sums of shares
+_LENGTHS_ALONE: Final = (
+    "Lengths without words are numbers to read: texts of the pool are as long as they are, and a language model is "
+    "steered by --with words,lengths."
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -221,7 +225,8 @@ class MeasuredSpec(CorpusSpec, ABC):
     @property
     def advice(self) -> str:
         """Warnings of few units for what is measured, by the public statement `about`, beside the noise of numbers."""
-        return "\n".join(self.foreseen.warnings())
+        alone = bool(self.lengths) and not self.marks
+        return "\n".join([*self.foreseen.warnings(), *([_LENGTHS_ALONE] if alone else [])])
 
     @property
     def foreseen(self) -> Foreseen:
@@ -242,7 +247,21 @@ class MeasuredSpec(CorpusSpec, ABC):
             f"{each.name} has {len(each.shown):,} of them, from {each.shown[0]} to {each.shown[-1]}"
             for each in self.axes.columns
         )
-        return "\n".join([plan, *([f"Values and bins: {'; '.join(columns)}."] if self.axes.columns else [])])
+        if not self.axes.columns:
+            return plan
+        return "\n".join([plan, self.pairs_named, f"Values and bins: {'; '.join(columns)}."])
+
+    @property
+    def pairs_named(self) -> str:
+        """A sentence on the pairs of columns that are measured and those that are not; topics only if measured."""
+        there = {name for name, each in self.axes.pairs.items() if each in self.marginals}
+        others = [
+            name for name, each in self.axes.pairs.items() if name not in there and self.axes.topic not in each.axes
+        ]
+        said = f"Pairs of columns that are measured: {', '.join(sorted(there)) or 'none'}."
+        if others:
+            said += f" Not measured: {', '.join(others)} (noise would hide them, or --pairs does not name them)."
+        return said
 
     @property
     def marginals(self) -> tuple[Marginal, ...]:

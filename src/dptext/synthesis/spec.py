@@ -256,7 +256,7 @@ class SynthesisSpec(CorpusSpec):
 
     def __post_init__(self) -> None:
         CorpusSpec.__post_init__(self)
-        _validate.not_negative(size=self.size)
+        _validate.texts(size=self.size)
 
     def size_of(self, pool: Sequence[str]) -> int:
         """Return the number of synthetic texts for this pool."""

@@ -69,6 +69,7 @@ class WritingSpec(SynthesisSpec):
             wanted, found = max(1, len(self.labels)), len(self.names)
             raise ConfigError(f"Expected {wanted} names, found {found}: one for each label.")
         _validate.count(tokens=self.tokens, size=self.size)
+        _validate.texts(size=self.size)
         _validate.positive(temperature=self.temperature)
         _validate.within(2, 4096, options=self.options)
         _validate.not_negative(examples=self.examples)
