@@ -70,6 +70,10 @@ def books(location: object, tmp_path: Path, source: Path, spec: Path) -> None:
     assert log[1]["release"] == released
     assert log[0]["settings"]["kind"] == "word_metric"
     assert dptext("budget", "log", "reviews", *ledger, "--last", 1).stdout.count("word_metric") == 1
+    told = " ".join(dptext("budget", "log", "reviews", *ledger).stdout.split())
+    assert "`dptext explain OUT` names its charge" in told
+    assert released[:8] in told
+    assert "(key" not in told  # a drawn one says nothing
     verified = dptext("budget", "verify", *ledger)
     assert verified.returncode == 0
     assert "reviews: 2 charges" in verified.stdout

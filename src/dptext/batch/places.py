@@ -23,12 +23,11 @@ from dptext.batch.shards import Shard, as_path, file_system, is_remote
 from dptext.batch.targets import Folder, Objects, Target, filled
 from dptext.errors import ConfigError
 from dptext.runs.certificate import MANIFEST, Manifest, certificate_path
-from dptext.runs.states import FolderState
+from dptext.runs.states import STATE, WITHIN, FolderState, run_folder
 from dptext.text.files import held, is_fixed, refuse_existing, share, try_moving, writing
 
 _HEX: Final = re.compile("[0-9a-f]{64}")
 _LOCK: Final = "lock"
-_STATE: Final = "state.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,19 +47,19 @@ class StateFolder:
     @property
     def begun(self) -> bool:
         """True if the folder has the state of a run, which can be resumed."""
-        return (self.path / _STATE).exists()
+        return (self.path / STATE).exists()
 
     def save(self, state: FolderState) -> None:
         """Write the state. A kill leaves the old or the new state."""
-        state.save(self.path / _STATE)
+        state.save(self.path / STATE)
 
     def load(self) -> FolderState | None:
         """Return the saved state, or None. ConfigError: the file holds no state."""
-        return FolderState.load(self.path / _STATE) if self.begun else None
+        return FolderState.load(self.path / STATE) if self.begun else None
 
     def clear(self) -> None:
         """Delete all files but the lock. The state is deleted last, so that a killed run can be resumed."""
-        for path in sorted(self.path.iterdir(), key=lambda path: path.name == _STATE):
+        for path in sorted(self.path.iterdir(), key=lambda path: path.name == STATE):
             if path.is_dir():
                 shutil.rmtree(path)
             elif path.name != _LOCK:
@@ -77,7 +76,6 @@ _CLAIM: Final = "unfinished.json"  # file in an object store with the token of t
 _CERTIFICATE: Final = certificate_path(Path(MANIFEST)).name
 _REPLACED: Final = "replaced"
 _WHOLE: Final = "whole"  # folder of a data set that is being moved into a fixed folder
-_WITHIN: Final = ".dptext.run"
 _TIMES: Final = "when each file was written, which an object store shows: it follows from how long the texts are"
 
 
@@ -106,8 +104,8 @@ class Disk:
 
     def default_state(self) -> Path:
         """Return the default path of a run's state folder, from which parts can be renamed into place."""
-        beside = self.path.parent / f".{self.path.name}.run"
-        within = self.path / _WITHIN
+        beside = run_folder(self.path)
+        within = self.path / WITHIN
         return within if within.exists() or (not beside.exists() and is_fixed(self.path)) else beside
 
     def check(self, shards: Sequence[Shard], *, force: bool, resume: bool) -> None:
@@ -158,7 +156,7 @@ class Disk:
         with writing(self.path):
             trial.mkdir(mode=0o700, exist_ok=True)
             beside = self.path.parent / f".{self.path.name}.trial"
-            try_moving(trial, self.path / f"{_WITHIN}.trial" if is_fixed(self.path) else beside)
+            try_moving(trial, self.path / f"{WITHIN}.trial" if is_fixed(self.path) else beside)
 
     def publish(self, state: FolderState, folder: Path) -> None:
         """Make the data set visible. After a kill between two steps, call this again."""
@@ -211,7 +209,7 @@ class Disk:
 
 def _in(folder: Path) -> list[Path]:
     """Return the paths in a folder except the state of a run, with the manifest first."""
-    found = (each for each in folder.iterdir() if not each.name.startswith(_WITHIN))
+    found = (each for each in folder.iterdir() if not each.name.startswith(WITHIN))
     return sorted(found, key=lambda each: (each.name != MANIFEST, each.name != _CERTIFICATE, each.name))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from typer import Argument
@@ -28,6 +29,8 @@ if TYPE_CHECKING:  # slow to load
     from dptext.ledger.books import Ledger
 
 _ROUNDING: Final = 1e-6  # of a sum of epsilons
+_DRAWN_KEY: Final = re.compile("[0-9a-f]{32}")  # of a run that was given no key
+_MINUTE: Final = len("2026-01-31 12:00")
 _MOST_RELEASES: Final = 1_000_000
 NameArgument = Annotated[str, Argument(metavar="NAME", help="The account.")]
 OptionalName = Annotated[str | None, Argument(metavar="[NAME]", help="The account. Default: all accounts.")]
@@ -212,15 +215,18 @@ def log(
         print("\n]")
         return
     at = f" at delta = {format_delta(limit.delta)}" if limit.delta else ""
-    table = _table(f"epsilon is that of each charge alone{at}; --json shows events and keys")
-    for heading in ("charge", "when (UTC)", "to", "mechanism", "epsilon", "released"):
-        table.add_column(heading, overflow="fold")
+    table = _table(
+        f"epsilon is that of each charge alone{at}; the ledger holds no names of files: released begins the sha256 of "
+        "the output, and `dptext explain OUT` names its charge; --json shows settings, events and keys"
+    )
+    for heading in ("charge", "when (UTC)", "to", "for", "epsilon", "released"):
+        table.add_column(heading, overflow="fold", no_wrap=heading != "for")
     for charge in charges:
         table.add_row(
             str(charge.number),
-            charge.at.replace("T", " ").rstrip("Z"),
+            charge.at.replace("T", " ")[:_MINUTE],
             "everyone" if charge.subjects is None else f"{charge.subjects:,} named",
-            str(charge.request.settings.get("kind", "")),
+            _paid_for(charge),
             format_epsilon(cost(charge.request.events)),
             "not yet" if charge.release is None else _shown(charge.release),
         )
@@ -228,10 +234,22 @@ def log(
     print(_why_less(books, books.balance(name)), end="")
 
 
+def _paid_for(charge: Charge) -> str:
+    """Return what a charge was for: mechanism, what a summary measured, most records of a subject, and a named key."""
+    of, units = charge.request.settings, charge.request.units_per_subject
+    lists = {name: of.get(name) for name in ("labels", "columns", "pairs", "names")}
+    counts = {name: len(value) for name, value in lists.items() if isinstance(value, list)}
+    counts |= {name: value for name in ("topics", "words") if isinstance(value := of.get(name), int)}
+    measured = ", ".join(plural(n, name.removesuffix("s")) for name, n in counts.items() if n)
+    said = str(of.get("kind", "")) + (f" of {measured}" if measured and "words" in of else "")
+    said += f", {units:,} records of a subject" if units > 1 else ""
+    return said if _DRAWN_KEY.fullmatch(charge.key) else f"{said} (key {charge.key!r})"
+
+
 def _shown(release: str) -> str:
     """Return the beginning of a release's sha256, and whether it is a mark of a stream."""
     mark, _, digest = release.rpartition(" ")
-    return f"{mark} {digest[:8]}".strip()
+    return f"{mark}\n{digest[:8]}".strip()  # in two lines, which leave room on a screen of 80 columns
 
 
 def _charge(charge: Charge, epsilon: float) -> dict[str, Json]:

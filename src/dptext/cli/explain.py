@@ -19,6 +19,7 @@ from dptext.privacy.events import event_to_dict
 from dptext.privacy.guarantee import Guarantee, Unit
 from dptext.runs.certificate import MANIFEST, certificate_path
 from dptext.runs.models import MODEL_FILE, model_spec
+from dptext.runs.states import unfinished_beside
 from dptext.runs.verification import read_certificate, verify
 from dptext.text.files import Target
 from dptext.types import Json
@@ -55,6 +56,8 @@ def explain(
     force: options.ForceOption = False,
     as_json: options.JsonOption = False,
 ) -> None:
+    if certificate is not None:
+        _say_unfinished(certificate)
     if certificate is not None and (certificate / MANIFEST).is_file():
         certificate = certificate_path(certificate / MANIFEST)
     is_model = certificate is not None and certificate.is_dir()
@@ -140,6 +143,14 @@ def explain_certificate(
     if remarks is not None:
         print(remarks.text)
     print(f"\n{verified}")
+
+
+def _say_unfinished(given: Path) -> None:
+    """Say whether an unfinished run lies beside the output that is named, itself or by its certificate."""
+    output = given.with_name(given.name.removesuffix(_SUFFIX)) if given.name.endswith(_SUFFIX) else given
+    output = output.parent if output.name == MANIFEST else output
+    if (there := unfinished_beside(output)) is not None:
+        say(f"An unfinished run lies beside {output} ({there.name}): the same command with --resume ends it.")
 
 
 def _promised(spec: Spec, unit: str | None, delta: float) -> list[Guarantee]:

@@ -15,7 +15,7 @@ from dptext import _validate
 from dptext._wording import html_text, plural
 from dptext.errors import ConfigError, DataError
 from dptext.privacy.events import Event, event_from_dict, event_to_dict
-from dptext.privacy.guarantee import Guarantee, Unit
+from dptext.privacy.guarantee import Guarantee, Unit, format_delta, format_epsilon
 from dptext.runs.written_from import WRITER_TYPES, said_of_writer
 from dptext.text.files import sha256_of
 from dptext.text.formats import Format
@@ -210,6 +210,11 @@ class Certificate:
             raise DataError(f"Expected {path}, the file of this certificate, beside it: nothing is verified.")
         if sha256_of(path) != self.sha256:
             raise DataError(f"{path} is not the file that this certificate was written for: its sha256 differs.")
+
+    def __repr__(self) -> str:
+        own, what = self.guarantees[-1], f"{self.output!r}, kind={self.settings.get('kind')!r}, records={self.records}"
+        numbers = f"epsilon={format_epsilon(own.epsilon)}, delta={format_delta(own.delta)}"
+        return f"Certificate({what}, {numbers}, unit={own.unit.value!r}, relation={own.relation.value!r})"
 
     def _repr_html_(self) -> str:
         return html_text(f"{self.guarantees[-1].sentence()}\n\n{self.explain()}")

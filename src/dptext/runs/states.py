@@ -26,6 +26,8 @@ if TYPE_CHECKING:  # the ledger is loaded by those who use one
     from dptext.runs.payment import Payment
 
 _HEX: Final = re.compile("[0-9a-f]{64}")
+STATE: Final = "state.json"  #: name of the state in the folder of a run
+WITHIN: Final = ".dptext.run"  #: folder of a run in an output folder that nothing can replace
 _LARGEST: Final = 2**63 - 1  # largest number in a state, such as the bytes of a file
 
 
@@ -225,6 +227,20 @@ def settings_digest(
 def state_path(output: Path) -> Path:
     """Return the path of the state of an unfinished run to this file."""
     return output.with_name(f".{output.name}.resume.json")
+
+
+def run_folder(output: Path) -> Path:
+    """Return the hidden folder, beside an output, of an unfinished run of a corpus or over many files."""
+    return output.with_name(f".{output.name}.run")
+
+
+def unfinished_beside(output: Path) -> Path | None:
+    """Return the path that an unfinished run to this file or folder keeps; None if there is no such run."""
+    there = output.absolute()  # the current folder has a name, too
+    if state_path(there).is_file():
+        return state_path(there)
+    folders = (run_folder(there), there / WITHIN)
+    return next((folder for folder in folders if (folder / STATE).is_file()), None)
 
 
 def draft_path(path: Path) -> Path:

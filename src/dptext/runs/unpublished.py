@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Final
 from dptext.errors import ConfigError, LedgerError
 from dptext.mechanism import settings
 from dptext.runs.certificate import Certificate, certificate_path, stream_mark
-from dptext.runs.states import CorpusState
+from dptext.runs.states import STATE, CorpusState, run_folder
 from dptext.runs.synthesized import Synthesized, paths_of
 from dptext.synthesis.spec import CorpusSpec
 from dptext.text.files import (
@@ -41,7 +41,6 @@ if TYPE_CHECKING:  # the ledger is loaded by those who use one
     from dptext.runs.payment import Payment
 
 _HEX: Final = re.compile("[0-9a-f]{64}")
-_STATE: Final = "state.json"
 _LOCK: Final = "lock"
 _PARTS: Final = "whole"  # the folder of the files
 _SUMMARY: Final = "summary"  # the certificate in one line, then the bytes of the summary
@@ -58,7 +57,7 @@ class Unpublished:
     @property
     def folder(self) -> Path:
         """The path of the hidden folder."""
-        return self.target.with_name(f".{self.target.name}.run")
+        return run_folder(self.target)
 
     def check(self, *, resume: bool = False) -> None:
         """Raise the errors (ConfigError) of publishing early: each file is tried at its path."""
@@ -84,12 +83,12 @@ class Unpublished:
             try:
                 yield
             finally:
-                if not (self.folder / _STATE).exists():
+                if not (self.folder / STATE).exists():
                     shutil.rmtree(self.folder)
 
     def load(self) -> CorpusState | None:
         """Return the state of the run that lies here, or None. ConfigError: an unreadable state and no `force`."""
-        path = self.folder / _STATE
+        path = self.folder / STATE
         if not path.exists():
             return None
         try:
@@ -148,7 +147,7 @@ class Unpublished:
         state = CorpusState(
             settings=settings, charge_key="" if payment is None else payment.charge_key(), force=self.force
         )
-        (self.folder / _STATE).unlink(missing_ok=True)  # first: a kill leaves no state whose numbers are deleted
+        (self.folder / STATE).unlink(missing_ok=True)  # first: a kill leaves no state whose numbers are deleted
         self._forget_drawn()
         self._save(state)
         self._try_publishing()
@@ -167,12 +166,12 @@ class Unpublished:
     def forget(self) -> None:
         """Delete what a run drew, and its state."""
         self._forget_drawn()
-        (self.folder / _STATE).unlink(missing_ok=True)
+        (self.folder / STATE).unlink(missing_ok=True)
 
     @property
     def has_summary(self) -> bool:
         """Whether the run that lies here has drawn its summary."""
-        return all((self.folder / name).exists() for name in (_STATE, _SUMMARY))
+        return all((self.folder / name).exists() for name in (STATE, _SUMMARY))
 
     def measured(self, data: bytes, certificate: Certificate) -> None:
         """Keep a summary with its certificate before anything is written from it.
@@ -247,7 +246,7 @@ class Unpublished:
         return whole == path
 
     def _save(self, state: CorpusState) -> None:
-        state.save(self.folder / _STATE)
+        state.save(self.folder / STATE)
 
     def _forget_drawn(self) -> None:
         self._forget_parts()

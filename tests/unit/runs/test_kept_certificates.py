@@ -84,3 +84,13 @@ def test_no_text_is_kept_and_the_command_is_that_of_the_settings(name: str) -> N
         if flag == "--set":
             key, _, value = assigned.partition("=")
             assert json.dumps(settings[key]).strip('"') in (value, f"{value}.0")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_its_repr_is_a_line(name: str) -> None:
+    found = Certificate.from_json((KEPT / f"{name}.guarantee.json").read_text("utf-8"))
+    own = found.guarantees[-1]
+    assert repr(found) == (
+        f"Certificate({found.output!r}, kind={found.settings['kind']!r}, records={found.records}, epsilon=1, "
+        f"delta=1e-05, unit='{own.unit}', relation='{own.relation}')"
+    )
