@@ -231,13 +231,13 @@ def state_path(output: Path) -> Path:
 
 def run_folder(output: Path) -> Path:
     """Return the hidden folder, beside an output, of an unfinished run of a corpus or over many files."""
-    return output.with_name(f".{output.name}.run")
+    return output.parent / f".{output.name}.run"  # the root has no name
 
 
 def unfinished_beside(output: Path) -> Path | None:
     """Return the path that an unfinished run to this file or folder keeps; None if there is no such run."""
     there = output.absolute()  # the current folder has a name, too
-    if state_path(there).is_file():
+    if there.name and state_path(there).is_file():
         return state_path(there)
     folders = (run_folder(there), there / WITHIN)
     return next((folder for folder in folders if (folder / STATE).is_file()), None)

@@ -46,6 +46,7 @@ def test_the_unfinished_run_of_a_file_or_a_folder_is_found(tmp_path: Path, monke
     (tmp_path / WITHIN / STATE).touch()
     monkeypatch.chdir(tmp_path)
     assert unfinished_beside(Path()) == tmp_path / WITHIN
+    assert unfinished_beside(Path("/")) is None
 
 
 def test_explain_says_that_an_unfinished_run_lies_beside(tmp_path: Path) -> None:
