@@ -318,6 +318,8 @@ UNWRITTEN: Final[list[tuple[tuple[object, ...], str]]] = [
     (("a.summary", "--force"), "to be no input"),
     (("a.summary.guarantee.json", "--force"), "to be no input"),
     (("pool.jsonl",), "Expected no file at"),
+    (("private.jsonl", "--force"), "to replace a corpus with its certificate beside it"),
+    (("o.jsonl", "--size", 1_000_000_000), "from 0 to 5,000,000 texts"),
 ]
 
 

@@ -19,6 +19,7 @@ import dptext as dp
 from commands import dptext, in_turn
 from dptext import sample_records
 from dptext.errors import ConfigError
+from dptext.runs import summarizing
 from dptext.runs.summarizing import read_summary
 
 N: Final = 400
@@ -185,6 +186,21 @@ def test_a_summary_shows_its_columns(folder: Path) -> None:
     assert "Column country" in page
 
 
+def test_the_field_of_the_labels_names_them_in_pairs_and_labels_of_the_pool_are_said_to_be_unused(folder: Path) -> None:
+    pool = [json.dumps({"body": each.text, "topic": each.label}) + "\n" for each in sample_records(150, seed=2)]
+    (folder / "labelled.jsonl").write_text("".join(pool), "utf-8")
+    given = ("summarize", "private.csv", "u.summary", "--public", "labelled.jsonl", *READ[2:])
+    done = dptext(*given, *LABELLED, *COLUMNS[:-2], "--pairs", "size+topic,topic+paid", "--seed", 1, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert "150 public texts have these labels, which choose no texts" in done.stderr
+    named = "Pairs of columns that are measured: label+paid, label+size. Not measured: "
+    assert named in done.stdout
+    assert "write u.summary u.written.csv --drop-other" in done.stdout
+    assert named in " ".join(ran(folder, "summary", "show", "u.summary").split())
+    assert summarizing.by_label({"pairs": ["a+b"], "columns": ["a: x|y"]}, "a")["pairs"] == ["a+b"]  # a column's own
+    assert summarizing.by_label({"pairs": ["x\\+y+b", "b+x\\+y"]}, "x+y")["pairs"] == ["label+b", "b+label"]
+
+
 def test_what_cannot_be_measured_or_written_is_refused_before_anything_is_read(folder: Path) -> None:
     measured = ("summarize", "private.csv", "no.summary", *READ)
     lines: dict[tuple[object, ...], str] = {
@@ -274,6 +290,7 @@ def test_texts_follow_a_column_by_the_commands(folder: Path) -> None:
 def test_a_dry_run_says_how_columns_were_understood(folder: Path) -> None:
     said = ran(folder, "summarize", "private.csv", "no.summary", *READ, *LABELLED, *COLUMNS, "--dry-run")
     assert "Values and bins: size has 2 of them, from small to large; paid has 10 of them" in said
+    assert "Pairs of columns that are measured: size+paid. Not measured: label+size, " in said
 
 
 def test_values_of_a_file_are_read_in_python_and_from_a_settings_file(folder: Path) -> None:

@@ -146,6 +146,11 @@ def write(
         refuse_inputs(path, inputs)
     for path in paths_of(target):
         Target(path, force, inputs, private=False).check()
+    if target.exists() and not certificate_path(target).exists():  # no summary names the private file
+        raise ConfigError(
+            f"Expected --force to replace a corpus with its certificate beside it, found {target} without one: it may "
+            "be the private file. Choose another name, or delete it yourself."
+        )
     shares, read = _mix(mix), summarizing.read_summary(summary)
     public = pool.records(text_field, read.certificate)
     fields = writing.names_of(read.summary, read.certificate, text_field, label_field, pool.carried)
