@@ -10,7 +10,7 @@ from typing import Final
 
 from dptext._wording import plural
 from dptext.text.formats import string_fault
-from dptext.text.lines import LONE_RETURNS, Bad, BadHeader, Broken, Chunk, RawLine, Row, Table, no_column
+from dptext.text.lines import LONE_RETURNS, Bad, BadHeader, Broken, Chunk, RawLine, Row, Table, headless, no_column
 
 DELIMITERS: Final = (",", ";", "\t", "|")  #: Common delimiters of columns
 
@@ -109,9 +109,11 @@ def csv_chunks(blocks: Iterator[RawLine], names: Sequence[str], max_line: int, d
     with _field_limit(max_line):
         reader = csv.reader(source, strict=True, delimiter=delimiter)
         header = _csv_row(reader, source)
-        if header is None or isinstance(header, Broken):
-            if header is not None:
-                yield [header]
+        if header is None:
+            yield from headless(names)
+            return
+        if isinstance(header, Broken):
+            yield [header]
             return
         problem = _header_fault(header, names, delimiter)
         if problem is not None:

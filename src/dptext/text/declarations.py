@@ -23,17 +23,19 @@ from dptext.text.schema import (
     ListedColumn,
     NumberColumn,
     escaped,
+    looks_like_range,
 )
 
 _USUAL_BINS: Final = 20  # of a number whose declaration names no width
-_NUMBER: Final = r"[+-]?\d{1,15}(?:\.\d{1,9})?"
-_RANGE: Final = re.compile(rf"({_NUMBER})\s*\.\.\s*({_NUMBER})(?:\s+by\s+({_NUMBER}))?", re.ASCII)
+_NUMBER: Final = r"[+-]?(?:\d+(?:\.\d+)?|\.\d+)"
+_RANGE: Final = re.compile(rf"({_NUMBER})\s*\.\.\s*({_NUMBER})(?:\s+by\s+({_NUMBER}))?", re.ASCII | re.IGNORECASE)
+_FEW_DIGITS: Final = re.compile(r"[+-]?\d{0,15}(?:\.\d{1,9})?", re.ASCII)
 _DAY: Final = r"\d{4}-\d\d(?:-\d\d)?"
-_DATES: Final = re.compile(rf"({_DAY})\s*\.\.\s*({_DAY})(?:\s+by\s+(\w+))?", re.ASCII)
+_DATES: Final = re.compile(rf"({_DAY})\s*\.\.\s*({_DAY})(?:\s+by\s+(\w+))?", re.ASCII | re.IGNORECASE)
 _MOST_STEPS: Final = 1 << 53  # whole numbers that a fraction holds exactly
 #: What looks like a range, or like a list that is parted otherwise.
 _DOUBTFUL: Final = re.compile(r"\.\.|,|;|/|^@|^id\b|^\d+\s*-\s*\d+$|\bby\b", re.ASCII | re.IGNORECASE)
-_IDS: Final = re.compile(r"id(?:\s+by\s+(\d{1,9}))?", re.ASCII)
+_IDS: Final = re.compile(r"id(?:\s+(?:by|BY|By)\s+(\d{1,9}))?", re.ASCII)
 _FORMS: Final = (
     "low|normal|high for listed values, @values.txt for those in a file, 0..5000 by 20 for numbers, "
     "2024-01..2026-12 by month for dates, id for fresh ids"
@@ -62,12 +64,25 @@ def declared(text: str) -> DeclaredColumn:
     if parts := _DATES.fullmatch(what):
         return _dated(name, null, *parts.groups())
     values = _parts(what)
+    if ranges := _ranges_among(values):
+        raise ConfigError(
+            f"Expected {name!r} to be a range or a list of values, found the range {ranges[0]!r:.40} in a list. "
+            "Declare the range alone, as 'NAME: 1..5'. If it is a value, name the text for all others, too: 'NAME: "
+            f"VALUE|VALUE|*{OTHER}'."
+        )
     if len(values) == 1 and _DOUBTFUL.search(what):
         raise ConfigError(
             f"Expected the column {name!r} to be declared as {_FORMS}, found {what!r:.80}. If that is its only value, "
             f"name the text for all others, too: 'NAME: VALUE|*{OTHER}'."
         )
     return _listed(name, values, null=null)
+
+
+def _ranges_among(values: Sequence[tuple[bool, str]]) -> list[str]:
+    """Return the values of a list that look like ranges. None if a text for all others is named, or for one value."""
+    if len(values) == 1 or any(starred for starred, _ in values):
+        return []
+    return [each for _, each in values if looks_like_range(each)]
 
 
 def _listed(name: str, values: Sequence[tuple[bool, str]], *, null: bool) -> ListedColumn:
@@ -113,13 +128,19 @@ def with_files(declaration: str, read: Callable[[Path], Sequence[str]]) -> str:
     if not what.strip().startswith("@"):
         return declaration
     values = [escaped(line.strip()) for line in read(Path(what.strip()[1:])) if line.strip()]
-    if len(values) == 1:  # so that it is read as a list, whatever its only value looks like
+    if len(values) == 1 or any(map(looks_like_range, values)):  # so that they are values, whatever they look like
         values.append(f"*{OTHER}")
     return f"{head}{colon} {'|'.join(values)}"
 
 
 def _numeric(name: str, null: bool, low: str, high: str, by: str | None) -> NumberColumn:
-    numbers = [Decimal(each) for each in (low, high, by) if each is not None]
+    given = [each for each in (low, high, by) if each is not None]
+    if long := [each for each in given if not _FEW_DIGITS.fullmatch(each)]:
+        raise ConfigError(
+            f"Expected the numbers of {name!r} to have at most 15 digits before the point and 9 after it, found "
+            f"{long[0]!r:.40}. Declare narrower ends: what lies outside counts as the ends."
+        )
+    numbers = list(map(Decimal, given))
     decimals = max(0, *(-int(each.as_tuple().exponent) for each in numbers))
     first, last, *width = (int(each.scaleb(decimals)) for each in numbers)
     if first >= last:
@@ -134,7 +155,7 @@ def _numeric(name: str, null: bool, low: str, high: str, by: str | None) -> Numb
 
 
 def _dated(name: str, null: bool, low: str, high: str, per: str | None) -> DateColumn:
-    days, chosen = len(low) > len("2024-01"), per or "month"
+    days, chosen = len(low) > len("2024-01"), (per or "month").lower()
     if days != (len(high) > len("2024-01")):
         raise ConfigError(f"Expected both ends of {name!r} to be days, or both months, found {low}..{high}.")
     if chosen not in PERS or (not days and chosen in ("day", "week")):

@@ -23,7 +23,11 @@ _USUAL: Final = frozenset({"text", "texts", "review", "comment", "message", "con
 
 @dataclass(frozen=True, slots=True)
 class Bad:
-    """A record that cannot be read. The next record can be read."""
+    """A record that cannot be read. The next record can be read.
+
+    As a value of a row it is a cell that cannot be read. Such a row is a record if no needed column has one: of a
+    measured column it is null.
+    """
 
     reason: str
 
@@ -53,6 +57,7 @@ class OtherFile(Broken):
     """No record can be read, because the file is of another kind than its name says."""
 
 
+NO_RECORDS: Final = "the file holds no records"
 LONE_RETURNS: Final = "its lines end in carriage returns alone, as on old Macs: save it with line feeds"
 
 
@@ -161,6 +166,14 @@ def listed(names: Sequence[str], most: int = 20) -> str:
         return "names that do not look like those of columns and are not shown"
     shown = ", ".join(map(repr, itertools.islice(names, most)))
     return f"{shown} and {len(names) - most} more" if len(names) > most else shown
+
+
+def headless(names: Sequence[str]) -> "list[Chunk]":
+    """Return the fault of a file of no bytes if its format has a header: the header lacks the columns.
+
+    Where texts alone are needed, such a file holds no records, and has no fault.
+    """
+    return [[BadHeader(NO_RECORDS, rows=False)]] if len(names) > 1 else []
 
 
 class Needed(list[str]):

@@ -14,7 +14,7 @@ import numpy as np
 
 from dptext.errors import needing
 from dptext.text.formats import Scalar, is_scalar, shortest, string_fault
-from dptext.text.lines import Bad, BadHeader, Broken, Chunk, no_column, rows_of
+from dptext.text.lines import Bad, BadHeader, Broken, Chunk, headless, no_column
 from dptext.text.parquet_pages import LARGE, UnreadableError, chunks_of, most_bytes, rows_at_once
 from dptext.types import Int32s, Integers, UInt8s
 
@@ -170,7 +170,7 @@ def class_names(metadata: Mapping[bytes, bytes]) -> dict[str, list[str]]:
 
 
 def named_classes(numbers: Sequence[object], names: Sequence[str]) -> list[object]:
-    """Return the names of the classes with these numbers. -1 gives None, and a number of no class gives `NO_MATCH`."""
+    """Return the names of the classes with these numbers. -1 gives None, and what is none gives `NO_MATCH`."""
     by_number = {-1: None, **dict(enumerate(names))}
     return [
         each
@@ -197,6 +197,7 @@ def _found(raw: io.BufferedReader, names: Sequence[str]) -> Iterator[Chunk]:
     """Yield the chunks of `parquet_chunks`, which turns an UnreadableError of this generator into a `Broken`."""
     arrow, parquet = load_pyarrow()
     if not raw.peek(1):
+        yield from headless(names)
         return
     # pyarrow quotes values in its messages.
     errors = (arrow.ArrowException, OSError, ValueError, MemoryError)
@@ -244,23 +245,19 @@ def with_classes(chunks: Iterator[Chunk], classes: Mapping[str, Sequence[str]]) 
             yield chunk
             continue
         named = {name: named_classes(chunk[name], classes[name]) for name in classes.keys() & chunk}
-        faulty = {i for column in named.values() for i, value in enumerate(column) if value is NO_MATCH}
-        table = {name: named.get(name, column) for name, column in chunk.items()}
-        yield [NO_MATCH if i in faulty else row for i, row in enumerate(rows_of(table))] if faulty else table
+        yield {name: named.get(name, column) for name, column in chunk.items()}
 
 
 def batch_chunks(batch: Any, names: set[str]) -> Iterator[Chunk]:
-    """Yield the columns of a pyarrow batch. A value that Python cannot hold halves the batch, down to single rows."""
+    """Yield the columns of a pyarrow batch. `NO_MATCH` takes the place of a value that Python cannot hold."""
+    columns = zip(batch.schema.names, batch.columns, strict=True)
+    yield {name: _matched(column) for name, column in columns if name in names}
+
+
+def _matched(column: Any) -> Sequence[object]:
+    """Return the values of an array. One that Python cannot hold halves the array, down to this value."""
     arrow, _ = load_pyarrow()
-    found: Chunk | None = None
     with contextlib.suppress(arrow.ArrowException, OSError, MemoryError, *UNMATCHED):
-        columns = zip(batch.schema.names, batch.columns, strict=True)
-        found = {name: values_of(column) for name, column in columns if name in names}
-    if found is not None:
-        yield found
-    elif len(batch) == 1:
-        yield [NO_MATCH]
-    else:
-        half = len(batch) // 2
-        yield from batch_chunks(batch.slice(0, half), names)
-        yield from batch_chunks(batch.slice(half), names)
+        return values_of(column)
+    half = len(column) // 2
+    return [*_matched(column[:half]), *_matched(column[half:])] if half else [NO_MATCH]

@@ -12,14 +12,13 @@ from typing import Final
 
 from dptext.errors import ConfigError
 from dptext.text.declarations import declared
-from dptext.text.schema import ListedColumn
+from dptext.text.schema import DATED, ListedColumn
 
 _MOST_LISTED: Final = 12  # different values
 _LONGEST: Final = 40  # characters of a listed value
 _BINS: Final = 20  # of numbers, about
 _MOST_DECIMALS: Final = 2
 _NUMBER: Final = re.compile(r"[+-]?\d{1,15}(?:\.\d{1,9})?", re.ASCII)
-_DATE: Final = re.compile(r"(\d{4}-\d\d-\d\d)(?:[ T].*)?", re.ASCII | re.DOTALL)
 
 
 @dataclass(slots=True)
@@ -46,8 +45,8 @@ class Proposal:
                 self.values = None
         if _NUMBER.fullmatch(text) and not self.dates:
             self._number(text)
-        elif (parts := _DATE.fullmatch(text)) and not self.numbers:
-            self._date(parts[1])
+        elif (parts := DATED.fullmatch(text)) and parts[3] and not self.numbers:
+            self._date(text[:10])
         else:
             self._other = True
 

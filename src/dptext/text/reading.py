@@ -24,7 +24,7 @@ from dptext.text.batches import Batch
 from dptext.text.formats import DELIMITED, PACKED, Format, detect_format, file_format
 from dptext.text.forms import other_form
 from dptext.text.inputs import Opener, file_error, is_utf8, open_input
-from dptext.text.lines import BadHeader, Broken, Chunk
+from dptext.text.lines import NO_RECORDS, BadHeader, Broken, Chunk
 from dptext.text.markup import without_tags
 from dptext.text.packed_rows import load_pyarrow
 from dptext.text.plain_text import Portion
@@ -47,7 +47,7 @@ class OnError(StrEnum):
 
 
 _ALL_FIELDS: Final = Fields()
-EMPTY: Final = Broken("the file holds no records")
+EMPTY: Final = Broken(NO_RECORDS)
 
 
 def read_records(
@@ -74,18 +74,22 @@ def read_records(
     if one line is longer, or if long values of Parquet repeat. A line too long for a text of ``max_characters`` is not
     read whole.
 
-    - JSON Lines: one object a line, each key once, no NaN or infinity. Empty lines are allowed at the end only.
+    - JSON Lines: one object a line. Empty lines are allowed at the end only.
     - JSON: one array of objects, read whole (256 MiB at most).
     - CSV: comma (tab in TSV) or `delimiter`, double quotes, a header; every row has the columns of the header. Empty
       lines as in JSON Lines. There is no null: an empty field is the empty string (which cannot be an id or author).
       Ids are texts: "1.0" and "1" are different ids.
-    - XLSX: the `sheet`, or the only sheet with cells, with a header. A formula is read as its last value; a formula
-      without a value is an error. Empty cells are as in CSV. Merged cells are refused. Hidden or filtered rows, columns
+    - XLSX: the `sheet`, or the only sheet with cells, with a header. A formula is read as its last value; one without
+      a value cannot be read. Empty cells are as in CSV. Merged cells are refused. Hidden or filtered rows, columns
       and sheets are read like the rest (`dptext check` counts them). Needs the extra ``dptext[files]``.
     - Parquet: pages of at most 128 MiB, dictionaries of 32 MiB, texts in plain or dictionary encoding. The whole file
       unpacks to at most 1 GiB or 1,000 times its size. Needs the extra ``dptext[files]``.
     - Plain text: `record` says whether a record is the file, a line (an empty line is an empty text), or a block of
       lines between blank lines.
+
+    A value that cannot be read is an error where its field is named: NaN and infinity, a key that is there twice,
+    bytes that are not UTF-8, an error of a spreadsheet. Other fields are not looked at, and of a measured column such a
+    value is null.
 
     Ids are "0", "1", ... in the order of the records that could be read, unless ``fields.id`` names a field. The ids of
     a field must be unique. To check this, every id or its 16-byte hash is kept in memory (at most 60 bytes for a record

@@ -66,6 +66,8 @@ class Checks:
         for name in _wanted(fields):
             if name not in row and name not in fields.measured:  # an absent value of a column is null
                 return Bad(missing_field(name, needed(fields), row))
+            if isinstance(value := row.get(name), Bad) and name not in fields.measured:
+                return value
         text = row[fields.text]
         if text is None:
             if not self.empty_nulls:

@@ -1,15 +1,14 @@
 """Rows of a file in any format, or their faults, many at a time.
 
-pyarrow reads a block of JSON Lines if it gives exactly the rows of our own reader. pyarrow accepts more than valid JSON
-Lines: NaN, several objects on a line, an object on several lines, text that is not UTF-8. It skips empty lines, and
-does not distinguish a missing field from null. Our own reader reads every block with such a line, and says what is
-wrong with which line.
+pyarrow reads a block of JSON Lines if it gives exactly the rows of our own reader (`dptext.text.json_rows`). pyarrow
+accepts more than valid JSON Lines: several objects on a line, an object on several lines, text that is not UTF-8. It
+skips empty lines, and does not distinguish a missing field from null. Our own reader reads every block with such a
+line, and says what is wrong with which line.
 """
 
 import contextlib
 import io
 import itertools
-import json
 from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
@@ -20,8 +19,9 @@ import numpy as np
 from dptext.text.csv_rows import csv_chunks
 from dptext.text.formats import Format
 from dptext.text.inputs import Opener, Transcoded, is_utf8, open_input, unzip
+from dptext.text.json_rows import json_array, json_row
 from dptext.text.kinds import BEGINNING, other_kind
-from dptext.text.lines import LONE_RETURNS, Bad, Broken, Chunk, OtherFile, RawLine, Row, Table, blocks_of, lines_of
+from dptext.text.lines import Bad, Broken, Chunk, OtherFile, RawLine, Row, Table, blocks_of, lines_of
 from dptext.text.packed_rows import parquet_chunks, values_of
 from dptext.text.plain_text import Portion, text_chunks
 from dptext.text.records import TEXT_FIELD
@@ -100,58 +100,9 @@ def _json_chunks(blocks: Iterator[RawLine], names: Sequence[str]) -> Iterator[Ch
                 continue
             rows += [Bad("the line is empty")] * blanks
             blanks = 0
-            rows.append(_json_row(line))
+            rows.append(json_row(line) if isinstance(line, bytes) else line)
         if rows:
             yield rows
-
-
-class _UnlikeError(ValueError):
-    """A value that JSON can express and no record can hold. The message holds nothing of the file."""
-
-    def __init__(self, what: str) -> None:
-        super().__init__(what)
-        self.what = what
-
-
-def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    # Python keeps the last value of a repeated key, other readers the first. Two readers would see two texts.
-    row = dict(pairs)
-    if len(row) < len(pairs):
-        raise _UnlikeError("a key of an object is there twice")
-    return row
-
-
-def _no_constant(_: str) -> None:
-    raise _UnlikeError("a number is NaN or infinite, which JSON does not have (null is read as none)")
-
-
-def _decoded(data: bytes) -> object:
-    """Return the value of a JSON document. _UnlikeError: no record can hold it. Another ValueError: it is not JSON."""
-    try:
-        return _JSON.decode(data.decode())
-    except (_UnlikeError, UnicodeDecodeError, json.JSONDecodeError):
-        raise
-    except RecursionError:
-        raise _UnlikeError("arrays or objects lie too deep in each other") from None
-    except ValueError:
-        raise _UnlikeError("a number has more digits than are read") from None
-
-
-_JSON: Final = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_no_constant)
-
-
-def _json_row(line: RawLine) -> Row:
-    if not isinstance(line, bytes):
-        return line
-    try:
-        value = _decoded(line)
-    except UnicodeDecodeError:
-        return Bad("the line is not UTF-8")
-    except _UnlikeError as fault:
-        return Bad(fault.what)
-    except ValueError:
-        return Bad(LONE_RETURNS) if b"}\r{" in line else Bad("the line is not valid JSON")
-    return value if isinstance(value, dict) else Bad("the line is not a JSON object")
 
 
 def _json_array(blocks: Iterator[RawLine]) -> list[Row]:
@@ -166,24 +117,13 @@ def _json_array(blocks: Iterator[RawLine]) -> list[Row]:
         read.append(block)
     if not read:
         return []
-    try:
-        found = _decoded(b"".join(read))
-    except UnicodeDecodeError:
-        return [Broken("the file is not UTF-8")]
-    except _UnlikeError as fault:
-        return [Broken(fault.what)]
-    except ValueError:
-        found = None
-    if not isinstance(found, list):
-        return [Broken("the file is no valid JSON array (where each line is an object, name it with --format jsonl)")]
-    return [row if isinstance(row, dict) else Bad("the item is not a JSON object") for row in found]
+    return json_array(b"".join(read))
 
 
 PYARROW_BYTES: Final = 2**17  #: Smallest block that is worth loading pyarrow
 #: Half of the brackets that a line for pyarrow may have. pyarrow recurses: 10,000 levels ended the whole process.
 _APART: Final = 1_000
-#: Types of other fields that pyarrow may read. Further types may hold NaN, too many digits, or too deep nesting, which
-#: our own reader refuses.
+#: Types of other fields that pyarrow may read. Of further types it may read what our own reader refuses.
 _HARMLESS: Final = ("string", "bool", "int64", "null", "timestamp[s]", "timestamp[ns]")
 
 

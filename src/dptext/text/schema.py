@@ -37,7 +37,13 @@ OTHER: Final = "other"  #: what a value is written as that is not listed, unless
 MOST_CELLS: Final = 20_000  #: of a column
 Per: TypeAlias = Literal["day", "week", "month", "quarter", "year"]
 PERS: Final = get_args(Per)
-_DATED: Final = re.compile(r"(\d{4})-(\d\d)(?:-(\d\d)(?:[ T].*)?)?", re.ASCII | re.DOTALL)
+#: A month, or a day with a time of any zone or without.
+DATED: Final = re.compile(
+    r"(\d{4})-(\d\d)(?:-(\d\d)(?:[ T]\s?[0-2]?\d(?::?[0-5]\d(?::?[0-6]\d)?)?(?:[.,]\d{1,12})?"
+    r"\s?(?:[AP]\.?M\.?)?\s?(?:Z|UTC|MSK|[A-Z]{1,4}T|[+-]\d\d(?::?\d\d){0,2})?(?:\[[\w/+-]{1,40}\])?)?)?",
+    re.ASCII | re.IGNORECASE,
+)
+_RANGE: Final = re.compile(r"[\d.+-]*\d\s*\.\.\s*[\d.+-]*\d(?:\s+by\s.*)?", re.ASCII | re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -143,7 +149,8 @@ class ListedColumn(DeclaredColumn):
     @property
     def declaration(self) -> str:
         """The declaration."""
-        named = self.rest != OTHER or len(self.listed) == 1  # one value could look like a range or ids
+        # One value could look like a range or ids.
+        named = self.rest != OTHER or len(self.listed) == 1 or any(map(looks_like_range, self.listed))
         rest = (f"*{escaped(self.rest)}",) if named else ()
         return f"{_head(self)}{'|'.join([*map(escaped, self.listed), *rest])}"
 
@@ -251,7 +258,7 @@ class DateColumn(DeclaredColumn):
         return np.array([day.toordinal() for day in self._firsts], np.int64)
 
     def _place(self, text: str) -> int | None:
-        parts = _DATED.fullmatch(text.strip())
+        parts = DATED.fullmatch(text.strip())
         try:
             day = None if parts is None else date(int(parts[1]), int(parts[2]), int(parts[3] or 1))
         except ValueError:
@@ -322,6 +329,11 @@ def _head(column: DeclaredColumn) -> str:
 def together(names: Iterable[str]) -> str:
     r"""Return the name of columns together, such as "priority+amount"; a + within a name is written as \+."""
     return "+".join(name.replace("\\", "\\\\").replace("+", "\\+") for name in names)
+
+
+def looks_like_range(value: str) -> bool:
+    """Return whether a value looks like a range of numbers or dates, such as 1..5."""
+    return _RANGE.fullmatch(value) is not None
 
 
 def escaped(value: str) -> str:

@@ -5,6 +5,7 @@ not fit one table are refused: several sheets with cells if none is named, merge
 Hidden or filtered rows, columns and sheets are read like others; `overview` counts them for the owner.
 """
 
+import contextlib
 import io
 import itertools
 import re
@@ -14,12 +15,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, time, timedelta
 from typing import Any, Final
+from xml.etree import ElementTree as ET
 from xml.parsers import expat
 
 from dptext._wording import plural
 from dptext.errors import needing
 from dptext.text.formats import written
-from dptext.text.lines import Bad, BadFile, BadHeader, Broken, Chunk, Row, no_column
+from dptext.text.lines import Bad, BadFile, BadHeader, Broken, Chunk, Row, headless, no_column
 
 _CHUNK: Final = 1024
 _FAILED: Final[Any] = object()
@@ -37,6 +39,7 @@ _DAMAGED: Final = Broken("the XLSX data is truncated or damaged")
 _LARGE: Final = Broken("the XLSX data unpacks to more than is read: write CSV")
 _NO_VALUE: Final = Bad("a formula has no value: open the workbook in a spreadsheet program and save it there")
 _ERROR: Final = Bad("a cell holds an error of the spreadsheet")
+_ODD: Final = Bad("a cell holds another value than its type says")
 
 
 def load_openpyxl() -> Any:
@@ -85,6 +88,7 @@ def xlsx_chunks(raw: io.BufferedReader, names: Sequence[str], sheet: str | None 
     """
     openpyxl = load_openpyxl()
     if not raw.peek(1):
+        yield from headless(names)
         return
     found = _quiet(lambda: _sheet(openpyxl, raw, sheet))
     if isinstance(found, Broken) or found is _FAILED:
@@ -95,7 +99,7 @@ def xlsx_chunks(raw: io.BufferedReader, names: Sequence[str], sheet: str | None 
     if isinstance(first, Broken):
         yield [first]
         return
-    header = [written(_value(first.get(column))) for column in range(1, max(first, default=0) + 1)]
+    header = [_named(first.get(column)) for column in range(1, max(first, default=0) + 1)]
     for name in names:
         if header.count(name) != 1:
             yield [BadHeader(f"the sheet has {no_column(name, names, header)}", name, next(rows, None) is not None)]
@@ -297,7 +301,14 @@ def _parsed(sheet: Any, source: _Bounded) -> Iterator[tuple[int, list[dict[str, 
     plain = parser.parse_cell
 
     def parse_cell(element: Any) -> dict[str, Any]:
-        cell: dict[str, Any] = plain(element)
+        column, cell = parser.col_counter, None
+        if element.get("t") != "s" or "-" not in element.findtext(VALUE_TAG, ""):  # Python would count from the end
+            with contextlib.suppress(Exception):  # openpyxl raises many kinds for a value that is not of its type
+                cell = plain(element)
+        if cell is None:
+            parser.col_counter = column
+            place = {"r": where} if (where := element.get("r")) else {}
+            return {**plain(ET.Element(element.tag, place)), "value": _ODD, "formula": False}
         # An empty text is a value, too.
         there = cell["value"] is not None or (element.get("t") == "str" and element.find(VALUE_TAG) is not None)
         return {**cell, "formula": not there and element.find(FORMULA_TAG) is not None}
@@ -318,16 +329,28 @@ def _records(rows: Iterator[_Cells | Broken], header: list[str], names: Sequence
             continue
         yield from itertools.repeat(Bad("the row is empty"), blanks)
         blanks = 0
-        cells = [row[column] for column in read if column in row]
         if max(row) > len(header):
             yield Bad(f"the row has {plural(max(row), 'column')} and the header {len(header)}")
-        elif any(cell["formula"] for cell in cells):
-            yield _NO_VALUE
-        elif any(cell["data_type"] == "e" for cell in cells):
-            yield _ERROR
         else:
-            named = {header[column - 1]: _value(row.get(column)) for column in read}
-            yield {**named, names[0]: written(named[names[0]])} if names else named
+            named = {header[column - 1]: _read(row.get(column)) for column in read}
+            if names and not isinstance(text := named[names[0]], Bad):
+                named[names[0]] = written(text)
+            yield named
+
+
+def _read(cell: Any) -> Any:
+    """Return the value of a cell of a row, or its fault."""
+    if cell is not None and cell["formula"]:
+        return _NO_VALUE
+    if cell is not None and cell["data_type"] == "e":
+        return _ERROR
+    return _value(cell)
+
+
+def _named(cell: Any) -> str:
+    """Return the name in a cell of the header; empty if it holds none."""
+    value = _value(cell)
+    return "" if isinstance(value, Bad) else written(value)
 
 
 def _value(cell: Any) -> Any:
@@ -335,7 +358,7 @@ def _value(cell: Any) -> Any:
     if isinstance(value, str):
         return _unescaped(value)
     # A duration is no scalar of a record, because each format spells it differently. It may be read as a text.
-    return value if isinstance(value, int | float | date | time | timedelta) else str(value)
+    return value if isinstance(value, int | float | date | time | timedelta | Bad) else str(value)
 
 
 def _unescaped(text: str) -> str:

@@ -9,6 +9,7 @@ from typing import Final
 
 from dptext.text import formats
 from dptext.text.formats import cell_text, name_of, spelled, string_fault
+from dptext.text.lines import Bad
 from dptext.text.markup import has_tags
 from dptext.text.proposals import Proposal
 from dptext.text.reading import MAX_CHARACTERS
@@ -47,6 +48,11 @@ class Column:
     def add(self, name: str, value: object, record: int, *, written: bool = False) -> None:
         """Count a value of the record with the number `record`. `written`: readers turn other values into texts."""
         self.rows += 1
+        if isinstance(value, Bad):
+            self.nameless, self.unlabelled, self.unfit = self.nameless + 1, self.unlabelled + 1, self.unfit + 1
+            self.fault = self.fault or (record, value.reason)
+            self.proposal.add(None)
+            return
         name_: str | None
         label: object
         if isinstance(value, str):

@@ -148,10 +148,9 @@ def _exact(values: Iterable[object], kind: str | None) -> list[object]:
 
 
 def _rows(columns: Mapping[str, Sequence[object]]) -> Iterator[object]:
-    """Yield the rows of columns, or their faults."""
+    """Yield the rows of columns. A value that Python cannot hold is `NO_MATCH`."""
     for row in zip(*columns.values(), strict=True):
-        faulty = any(value is NO_MATCH for value in row)
-        yield NO_MATCH if faulty else dict(zip(columns, row, strict=True))
+        yield dict(zip(columns, row, strict=True))
 
 
 def _of_dataset(data: Any, names: Sequence[str], classes: Classes) -> Iterator[object]:
@@ -165,17 +164,29 @@ def _of_dataset(data: Any, names: Sequence[str], classes: Classes) -> Iterator[o
 def _of_slice(data: Any, start: int, stop: int, names: Sequence[str], classes: Classes) -> Iterator[object]:
     columns = None
     with contextlib.suppress(*UNMATCHED):
-        found = data[start:stop]
-        kinds = {name: str(getattr(kind, "dtype", "")) for name, kind in (data.features or {}).items()}
-        columns = {name: _named(_exact(found[name], kinds.get(name)), classes.get(name)) for name in names}
+        columns = _slice(data, start, stop, names, classes)
     if columns is not None:
         yield from _rows(columns)
     elif stop - start == 1:
-        yield NO_MATCH
+        yield {name: _of_cell(data.select_columns([name]), start, name, classes) for name in names}
     else:
         middle = (start + stop) // 2
         yield from _of_slice(data, start, middle, names, classes)
         yield from _of_slice(data, middle, stop, names, classes)
+
+
+def _slice(data: Any, start: int, stop: int, names: Sequence[str], classes: Classes) -> dict[str, list[object]]:
+    """Return the columns of some rows. An error of `UNMATCHED`: Python cannot hold a value."""
+    found = data[start:stop]
+    kinds = {name: str(getattr(kind, "dtype", "")) for name, kind in (data.features or {}).items()}
+    return {name: _named(_exact(found[name], kinds.get(name)), classes.get(name)) for name in names}
+
+
+def _of_cell(column: Any, row: int, name: str, classes: Classes) -> object:
+    """Return one value of a Dataset of one column, or `NO_MATCH`."""
+    with contextlib.suppress(*UNMATCHED):
+        return _slice(column, row, row + 1, [name], classes)[name][0]
+    return NO_MATCH
 
 
 def _streamed(rows: Iterable[Any], classes: Classes) -> Iterator[object]:

@@ -97,6 +97,14 @@ def test_what_is_written_of_a_cell_stands_in_that_cell(text: str) -> None:
         ("d: 2024-01..2024-12 by month", "2024-02-30", "other"),
         ("d: 2024-01..2024-12 by month", "0000-01-01", "other"),
         ("d: 2024-01..2024-12 by month", "March", "other"),
+        ("d: 2024-01..2024-12 by month", "2024-03-05 garbage", "other"),
+        ("d: 2024-01..2024-12 by month", "2024-03-05T", "other"),
+        ("d: 2024-01..2024-12 by month", "2024-03-05 10:00 or so", "other"),
+        ("d?: 2024-01..2024-12 by month", "2024-03-05 99:00", "null"),
+        ("d: 2024-01..2024-12 by month", "2024-03-05 9:30 pm", "2024-03"),
+        ("d: 2024-01..2024-12 by month", "2024-03-05T10:00:00.123456+02:00", "2024-03"),
+        ("d: 2024-01..2024-12 by month", "2024-03-05 10:00:00 UTC", "2024-03"),
+        ("p: 1|2", "9" * 5_000, "other"),
         ("d?: 2024-01..2024-12 by month", UUID(int=5), "null"),
     ],
 )
@@ -139,6 +147,28 @@ def test_a_number_without_width_has_about_twenty_bins() -> None:
     assert declared("n: 0.0..1.0").declaration == "n: 0.0..1.0 by 0.1"
 
 
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("n: 0..100 BY 20", "n: 0..100 by 20"),
+        ("n: .5..1", "n: 0.5..1.0 by 0.1"),
+        ("n: -.5...5 by .5", "n: -0.5..0.5 by 0.5"),
+        ("d: 2024-01..2024-12 BY Quarter", "d: 2024-01..2024-12 by quarter"),
+        ("c: id BY 5", "c: id by 5"),
+        ("n: 1..5|x|*other", "n: 1..5|x|*other"),
+    ],
+)
+def test_other_spellings_of_a_declaration(text: str, meant: str) -> None:
+    assert declared(text).declaration == meant
+    assert declared(meant) == declared(text)
+
+
+def test_values_of_a_file_are_values_whatever_they_look_like() -> None:
+    column = declared(with_files("n: @values.txt", lambda _: ["1..5", "6..10", "more"]))
+    assert column.shown == ("1..5", "6..10", "more")
+    assert declared(column.declaration) == column
+
+
 def test_an_id_has_as_many_rows_as_declared_at_random_places() -> None:
     column = declared("customer: id by 4")
     assert column == declared(column.declaration)
@@ -171,6 +201,11 @@ def test_fresh_ids_follow_no_value_and_have_no_order() -> None:
         ("p: 2026-1..2026-12 by month", "to be declared as"),
         ("p: 2024..2026 by year", "to be declared as|by"),
         ("p: ID", "to be declared as"),
+        ("p: 1..5|x", r"found the range '1\.\.5' in a list\. Declare the range alone"),
+        ("p: x|2024-01..2024-12 by month", "found the range"),
+        ("p: 0.." + "9" * 500, "at most 15 digits before the point and 9 after it"),
+        ("p: 0..5 by " + "9" * 500, "at most 15 digits"),
+        ("p: 0..0." + "0" * 500 + "1", "at most 15 digits"),
         ("p: @values.txt", "to be declared as"),
         ("p: 0.000000000..99999999999.000000000 by 10000000000", "to have fewer digits"),
         ("p: a|a", "to differ, found 'a'"),
