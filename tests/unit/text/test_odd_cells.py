@@ -207,7 +207,7 @@ def both(kind: str, name: str, at: int) -> tuple[bytes, bytes]:
 
 
 @dataclass(frozen=True)
-class Found:
+class WhatWasRead:
     """What was read of a file: texts, ids, labels, and the values of measured columns."""
 
     texts: list[str]
@@ -219,9 +219,9 @@ class Found:
         return self.values[:at] + self.values[at + 1 :]
 
 
-def read(source: Any, fields: Fields) -> Found:
+def read(source: Any, fields: Fields) -> WhatWasRead:
     records = [each for batch in Private(source, fields, {}).batches() for each in batch]
-    return Found(
+    return WhatWasRead(
         [each.text for each in records],
         [(each.id, each.label) for each in records],
         [dict(each.kept) for each in records],
