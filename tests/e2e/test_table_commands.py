@@ -221,9 +221,11 @@ def test_what_cannot_be_measured_or_written_is_refused_before_anything_is_read(f
         ("write", "t.summary", "no.csv", "--text-field", "paid"): "a name that no column of the table has",
         ("write", "t.summary", "no.csv", "--label-field", "size"): "give --label-field NAME",
         (*measured, "--schema-from", "private.csv"): "found the private file private.csv",
+        (*measured, "--schema-from", "copied.csv"): "found the private file copied.csv",
         (*measured, "--column", "size: small|large", "--text-follows", "weight"): "different columns that texts follow",
         (*measured, "--column", "size: small|large", "--text-follows", "size", "--without", "points"): "points=false",
     }
+    (folder / "copied.csv").write_bytes((folder / "private.csv").read_bytes())
     before = {path.name for path in folder.iterdir()}
     for (given, said), done in zip(lines.items(), in_turn(*lines, cwd=folder), strict=True):
         assert done.returncode in (2, 4), (given, done.stderr)
@@ -243,6 +245,10 @@ def test_columns_come_from_a_public_table_or_from_the_settings_file(folder: Path
     ran(folder, *given, "--schema-from", "public.jsonl", "--column", "country: Chile|Peru", "--text-follows", "none")
     found = read_summary(folder / "from.summary").summary.spec.columns
     assert [each.partition(":")[0].rstrip("?") for each in found] == ["size", "paid", "country"]
+    many = [{"body": "so", "size": "small" if i % 2 else "large", "note": f"note {i % 40}"} for i in range(300)]
+    (folder / "many.jsonl").write_text("".join(json.dumps(row) + "\n" for row in many))
+    done = dptext(*given, "--schema-from", "many.jsonl", "--text-follows", "none", cwd=folder)
+    assert "Of many.jsonl no declaration can be made of note: --column declares them." in done.stderr
     (tmp_path / "dptext.toml").write_text('[columns]\n"size?" = "small|large"\npaid = "0..99 by 33"\n')
     ran(folder, "--config", tmp_path / "dptext.toml", *given)
     spec = read_summary(folder / "from.summary").summary.spec

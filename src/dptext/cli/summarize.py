@@ -17,6 +17,7 @@ from dptext.cli.grouped import leaves, promises
 from dptext.cli.many import Who
 from dptext.cli.paying import Paying
 from dptext.cli.synthesize import PRIVATE
+from dptext.cli.terminal import say
 from dptext.errors import ConfigError
 from dptext.runs.specs import read_toml, synthesis_from_settings
 from dptext.runs.summarizing import (
@@ -170,10 +171,13 @@ def summarize(
     if schema_from is not None:
         require_other(source, schema_from)
         kept = (label_field, layout.public_label_field, author_field, paying.subject_field)
-        own["columns"] = [*columns_from(
+        columns, others = columns_from(
             schema_from, promised.declared, text=layout.public_text_field or layout.text_field, without=kept,
             delimiter=layout.delimiter, encoding=layout.encoding,
-        )]  # fmt: skip
+        )  # fmt: skip
+        own["columns"] = [*columns]
+        if others:
+            say(f"Of {schema_from.name} no declaration can be made of {', '.join(others)}: --column declares them.")
     changes = {**measured, **merged(set_values(assignments, "way"), own)}
     reading = CorpusReading(layout, label_field, author_field, who)
     if other is not None:

@@ -20,7 +20,14 @@ _SAME: Final = "Expected a public pool other than the private corpus: texts of t
 
 
 def refuse_same(private: object, public: object) -> None:
-    """Raise ConfigError if the pool is the private corpus, or a file of it: the object, a file, or the bytes of one.
+    """Raise ConfigError if the pool is the private corpus, or a file of it, as `are_same` tells."""
+    if are_same(private, public):
+        found = f" Found both in {str(private)!r}." if isinstance(private, str | PathLike) else ""
+        raise ConfigError(_SAME + found)
+
+
+def are_same(private: object, public: object) -> bool:
+    """Return whether public texts are the private corpus, or a file of it: the object, a file, or the bytes of one.
 
     Both may be a file, or a folder with all files in it; the private corpus may be a pattern of names. Of two folders
     the bytes of all private files have to be in the pool: a file may hold a single text, which others wrote, too.
@@ -32,9 +39,7 @@ def refuse_same(private: object, public: object) -> None:
             same = str(private).rstrip("/") == str(public).rstrip("/")
         else:
             same = mine == pool or mine in pool.parents or pool in mine.parents or _share(mine, pool)
-    if same:
-        found = f" Found both in {str(private)!r}." if isinstance(private, str | PathLike) else ""
-        raise ConfigError(_SAME + found)
+    return same
 
 
 def _path(where: str | PathLike[str]) -> Path | None:

@@ -7,7 +7,6 @@ import json
 import warnings
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
-from glob import glob
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from dptext.errors import ConfigError, DataError
 from dptext.language.reading import INSTALL
 from dptext.mechanism import Promise
+from dptext.runs.apart import are_same
 from dptext.runs.certificate import READING, Certificate, certificate_path
 from dptext.runs.private import Private
 from dptext.runs.results import IN_MEMORY
@@ -123,8 +123,10 @@ def column_lines(given: Json) -> list[str]:
 
 def columns_from(
     public: str | PathLike[str], given: Iterable[str] = (), *, text: str, without: Iterable[str | None] = (), **how: Any
-) -> list[str]:
+) -> tuple[list[str], list[str]]:
     """Return declarations of the columns of a public table: those `given`, and for others what their values suggest.
+
+    The second list names the columns of which values suggest no declaration, such as those of many different values.
 
     The column `text` and those `without` are left out; `how` says how the file is read, as `survey` takes it. Ends of
     numbers and dates are rounded outwards. They are in the order of the table, and given ones that it lacks come last.
@@ -134,20 +136,17 @@ def columns_from(
     named = dict(zip((each.name for each in schema_of(own)), own, strict=True))
     proposed = {declared(line).name: line for line in found.proposed()}
     there = {name: line for name, line in proposed.items() if name not in without} | named
+    others = [name for name in found.columns if name not in {text, *without, *there}]
     own = [there.pop(name) for name in found.columns if name in there]
     own += there.values()
     if not own:
         raise ConfigError(f"Expected columns beside the texts in {public}, found none that can be declared.")
-    return own
+    return own, others
 
 
 def require_other(private: object, public: str | PathLike[str]) -> None:
-    """Raise ConfigError if the public table is a private file, or lies in a private folder."""
-    if not isinstance(private, str | PathLike):
-        return
-    there, named = Path(public).resolve(), str(private)
-    own = {Path(each).resolve() for each in (named, *glob(named, recursive=True))}  # noqa: PTH207  # may be absolute
-    if own & {there, *there.parents}:
+    """Raise ConfigError if the public table is a private file, a copy of one, or lies in a private folder."""
+    if are_same(private, public):
         raise ConfigError(
             f"Expected a public table whose values declare columns, found the private file {Path(public).name}: its "
             "values would be released. Declare what you know of the form."
@@ -224,7 +223,7 @@ def summarize(
         settings["columns"] = [*set_columns]
     if schema_from is not None:
         require_other(private, schema_from)
-        own = columns_from(schema_from, set_columns, text=public_text or text, without=(label, author))
+        own, _ = columns_from(schema_from, set_columns, text=public_text or text, without=(label, author))
         settings["columns"] = [*own]
     settings = by_label(settings, label)
     fitted = None if other is None else fitted_like(other, settings)

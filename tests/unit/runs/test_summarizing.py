@@ -391,11 +391,14 @@ def test_a_sum_states_its_records_and_summaries_of_other_records_are_refused(
 def test_a_table_among_the_private_files_declares_no_columns(private: str, tmp_path: Path) -> None:
     folder = tmp_path / "private"
     folder.mkdir()
-    for place in (folder / "part.csv", tmp_path / "public.csv"):
+    for place in (folder / "part.csv", tmp_path / "copied.csv"):
         place.write_text("text,size\nso,small\nno,small\n", "utf-8")
+    (tmp_path / "public.csv").write_text("text,size\nso,small\nno,large\n", "utf-8")
     named = private.format(folder, folder.parent)
     with pytest.raises(ConfigError, match=r"found the private file part\.csv"):
         require_other(named, folder / "part.csv")
+    with pytest.raises(ConfigError, match=r"found the private file copied\.csv"):
+        require_other(named, tmp_path / "copied.csv")
     if "**" not in private:
         require_other(named, tmp_path / "public.csv")
 
