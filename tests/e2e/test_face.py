@@ -431,7 +431,9 @@ def test_what_the_private_file_suggests_is_printed_and_what_the_public_one_says_
 ) -> None:
     name = "public.jsonl" if public else "in.jsonl"
     rows = [json.loads(line) for line in (reviews / name).read_text().splitlines()]
-    rows[0]["review"], rows[1]["review"] = "<b>so</b>", None
+    for i in range(len(rows) // 10):
+        rows[2 + i]["review"] = f"<b>so {i}</b>"
+    rows[1]["review"] = None
     (reviews / name).write_text("".join(json.dumps(row) + "\n" for row in rows) + "{\n" * (not public))
     done = dptext(
         "init", "in.jsonl", "--for", "texts", "--text-field", "review", "--public", "public.jsonl", cwd=reviews
@@ -472,7 +474,7 @@ def test_init_takes_no_epsilon_that_is_none(reviews: Path, epsilon: str) -> None
 
 def test_init_asks_again_where_an_answer_cannot_be(reviews: Path) -> None:
     ours, theirs = pty.openpty()
-    answers = ("reviw", "review", "topik", "topic", "nowhere.jsonl", "in.jsonl", "public.jsonl")
+    answers = ("reviw", "review", "nowhere.jsonl", "in.jsonl", "public.jsonl", "topik", "topic")
     os.write(
         ours, "".join(f"{each}\n" for each in (*answers, "author", "paragraph", "document", "ten", "-1", "10")).encode()
     )

@@ -9,6 +9,7 @@ import pty
 import shlex
 import tomllib
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import pytest
 
@@ -143,8 +144,8 @@ REFUSED = {
     ("--author-field", "who"): "Expected --unit author with --author-field",
     ("--labels", "a,b"): "Expected --label-field NAME with --labels",
     ("--label-field", "topic", "--labels", "a"): "at least two different labels",
-    ("--about", "0"): "Expected about how many there are",
-    ("--epsilon", "-1"): "Expected a number above 0 for epsilon",
+    ("--about", "0"): "Expected --about to be about how many there are",
+    ("--epsilon", "-1"): "Expected --epsilon to be a number above 0",
     ("--task", "meaning"): "Expected no --task with --for corpus",
     ("--for", "texts", "--about", "7"): "Expected no --about with --for texts",
 }
@@ -166,7 +167,7 @@ def test_a_corpus_needs_public_texts(letters: Path) -> None:
 
 def test_it_asks_what_readers_need(letters: Path) -> None:
     ours, theirs = pty.openpty()
-    answers = ("all", "corpus", "letter", "topic", "pool.jsonl", "author", "whom", "who", "", "2", "about 20", "20")
+    answers = ("all", "corpus", "letter", "pool.jsonl", "topic", "author", "whom", "who", "", "2", "about 20", "20")
     os.write(ours, "".join(f"{each}\n" for each in answers).encode())
     done = dptext("init", "in.jsonl", cwd=letters, stdin=os.ttyname(theirs))
     os.close(ours)
@@ -242,7 +243,9 @@ def test_what_is_assumed_and_what_was_not_measured_is_said(letters: Path) -> Non
     assert "About 5,000 documents are assumed: --about N says otherwise." in done.stdout
     assert "taught a classifier" not in done.stdout
     done = dptext(*CORPUS, "--label-field", "topic", "--epsilon", "10", "--about", "300", "--force", cwd=letters)
-    assert "epsilon 4, the largest that was measured, it taught" in done.stdout
+    first = done.stdout.splitlines()[0]
+    assert first.startswith("A corpus under one epsilon: at epsilon 4 it taught a classifier more")
+    assert first.endswith(" Nothing was measured at epsilon 10 per document: the numbers are of epsilon 4 or less.")
     assert "are assumed" not in done.stdout
 
 
@@ -257,3 +260,82 @@ def test_two_forms_that_summarize_cannot_read_together_are_refused(letters: Path
     done = dptext("init", "in.jsonl", *given, cwd=letters)
     assert done.returncode == 2
     assert "or leave --label-field out" in done.stderr
+
+
+def answered(folder: Path, *answers: str, given: tuple[str, ...] = ()) -> CompletedProcess[str]:
+    """`init in.jsonl` at a terminal, where somebody types these answers."""
+    ours, theirs = pty.openpty()
+    os.write(ours, "".join(f"{each}\n" for each in answers).encode())
+    done = dptext("init", "in.jsonl", *given, cwd=folder, stdin=os.ttyname(theirs))
+    os.close(ours)
+    os.close(theirs)
+    return done
+
+
+def test_an_answer_that_is_refused_is_asked_for_again_and_the_others_stay(letters: Path) -> None:
+    (letters / "bare.csv").write_text("letter\nso\n")
+    first = ("corpus", "letter", "", "nowhere.jsonl", "in.jsonl", "pool.jsonl", "letter", "topic")
+    labels = ("health,health,travel", "health", "health,travel")
+    done = answered(letters, *first, "author", "", "letter", "who", *labels, "1e-9", "2", "0", "30")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("Error: ") == 10
+    for words in (
+        "from which a corpus is written: --public FILE",
+        "Name another one with --public",
+        "Expected the field 'letter' of the texts to be no other field",
+        "Expected --author-field NAME with --unit author: whose texts are added up ('who' may name authors)",
+        "to be different, each named once",
+        "with commas between them, in --labels",
+        "Choose a larger epsilon",
+        "Expected --about",
+    ):
+        assert words in done.stderr
+    written = tomllib.loads((letters / "dptext.toml").read_text())
+    assert written["author-field"] == "who"
+    assert written["summary"]["labels"] == ["health", "travel"]
+    assert (written["summary"]["epsilon"], written["summary"]["about"]) == (2.0, 30)
+
+
+def test_fields_of_the_public_file_are_asked_for_if_they_have_other_names(letters: Path) -> None:
+    rows = [json.loads(line) for line in (letters / "pool.jsonl").read_text().splitlines()]
+    (letters / "pool.jsonl").write_text(
+        "".join(json.dumps({"body": row["letter"], "about": row["topic"]}) + "\n" for row in rows)
+    )
+    done = answered(letters, "texts", "letter", "pool.jsonl", "boddy", "body", "topic", "about", "token", "9")
+    assert done.returncode == 0, done.stderr
+    assert "pool.jsonl has no 'letter'. Its field of the text, of 'body', 'about'" in done.stderr
+    assert "pool.jsonl has no 'topic'. Its field of labels" in done.stderr
+    done = answered(letters, "texts", "letter", "", "", "document", "token", "9", given=("--force",))
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("Error: Expected public texts of the same kind") == 1
+    assert "[document]" in done.stderr
+
+
+def test_tags_are_taken_out_if_a_sensible_share_of_the_public_texts_has_some_and_it_is_said(letters: Path) -> None:
+    rows = [json.loads(line) for line in (letters / "pool.jsonl").read_text().splitlines()]
+
+    def told(n: int) -> tuple[str, bool]:
+        tagged = [
+            {**row, "letter": f"<b>{row['letter']}</b>" if i < n else row["letter"]} for i, row in enumerate(rows)
+        ]
+        (letters / "pool.jsonl").write_text("".join(json.dumps(row) + "\n" for row in tagged))
+        done = dptext(*CORPUS, "--about", "200", "--force", cwd=letters)
+        assert done.returncode == 0, done.stderr
+        return done.stdout, tomllib.loads((letters / "dptext.toml").read_text()).get("strip-html", False)
+
+    said, strips = told(1)
+    assert (strips, "Tags stay in the texts: 0.8% look like HTML in pool.jsonl, fewer than 5%." in said) == (
+        False,
+        True,
+    )
+    said, strips = told(60)
+    assert strips
+    assert "Taken from pool.jsonl, for both files: strip-html (50.0% look like HTML: tags are taken out)." in said
+    said, strips = told(0)
+    assert "HTML" not in said
+
+
+def test_a_column_that_may_name_authors_is_named(letters: Path) -> None:
+    said = "'who' of in.jsonl may name authors: --unit author --author-field who protects all texts of one."
+    assert said in dptext(*CORPUS, cwd=letters).stderr
+    assert "may name authors" not in dptext(*CORPUS, "--unit", "document", "--force", cwd=letters).stderr

@@ -18,7 +18,7 @@ import pytest
 import typer.main
 
 from dptext import sample_records
-from dptext.cli import corpus_runs, init, options
+from dptext.cli import corpus_runs, init, init_files, options
 from dptext.cli.app import app, config, exit_code
 from dptext.errors import DPTextError
 from dptext.text.survey import Survey, survey
@@ -214,8 +214,8 @@ def init_writes_what_it_sees(patch: pytest.MonkeyPatch) -> None:
         seen.append(survey(path, **given))
         return seen[-1]
 
-    patch.setattr(init, "survey", looks)
-    patch.setattr(init, "form_of", lambda *_: {"strip-html": True} if seen[-2].texts.tags else {})
+    patch.setattr(init_files, "survey", looks)
+    patch.setattr(init_files, "form_of", lambda *_: {"strip-html": True} if seen[-2].texts.tags else {})
 
 
 def privatize_guesses(patch: pytest.MonkeyPatch) -> None:

@@ -6,17 +6,53 @@ import math
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Final, TypeVar
 
 import typer
 
 from dptext.cli import options
-from dptext.errors import ConfigError
+from dptext.errors import ConfigError, DataError
 from dptext.runs.apart import refuse_same
 from dptext.text.formats import Format, file_format
 from dptext.text.lines import listed
 from dptext.text.plain_text import Portion
 from dptext.text.records import TEXT_FIELD
 from dptext.text.survey import Survey
+
+Made = TypeVar("Made")
+#: Names of columns that may name authors; with s, id or name at their end, too.
+_AUTHORS: Final = frozenset(
+    ("author", "user", "customer", "client", "patient", "person", "writer", "sender", "speaker", "employee", "member")
+) | {"reviewer", "commenter", "student", "respondent", "who"}
+
+
+def made(told: str | None, question: str, make: Callable[[str], Made], default: str = "") -> Made:
+    """Return what `make` makes of an option, or else of the first answer of which it makes something.
+
+    An answer that is refused is asked for again, with the fault shown, and all earlier answers stay. ConfigError: the
+    option is refused, or the default without a terminal.
+    """
+    if told is not None or not at_terminal():
+        return make(default if told is None else told)
+    found: list[Made] = []
+    asked(question, default, lambda answer: found.append(make(answer)))
+    return found[-1]
+
+
+def at_terminal() -> bool:
+    """Return whether somebody can be asked."""
+    return sys.stdin.isatty()
+
+
+def author_columns(found: Survey) -> list[str]:
+    """Return the columns whose names, not values, say that they may name authors."""
+    plain = {name: "".join(letter for letter in name.lower() if letter.isalnum()) for name in found.columns}
+    ends = ("", "s", "id", "name")
+    return [
+        name
+        for name, letters in plain.items()
+        if found.named and any(letters.endswith(end) and letters.removesuffix(end) in _AUTHORS for end in ends)
+    ]
 
 
 def given(told: str | None, question: str, require: Callable[[str], None], default: str = "") -> str:
@@ -29,13 +65,13 @@ def given(told: str | None, question: str, require: Callable[[str], None], defau
 
 def asked(question: str, default: str, require: Callable[[str], None] = lambda _: None) -> str:
     """Return the first answer that passes the check, with the fault of others shown. The default without a terminal."""
-    if not sys.stdin.isatty():
+    if not at_terminal():
         return default
 
     def checked(answer: str) -> str:
         try:
             require(answer.strip())
-        except ConfigError as error:
+        except (ConfigError, DataError) as error:
             raise typer.BadParameter(str(error)) from None  # click shows the message and asks again
         return answer.strip()
 
@@ -53,16 +89,16 @@ def text_field_of(found: Survey) -> str:
     """Return the field `text`, or the user's answer. The field with the longest texts is shown, but never chosen."""
     there = TEXT_FIELD if TEXT_FIELD in found.columns else ""
 
-    def require(told: str) -> None:
-        if told:
-            require_field(found, told, "--text-field")
-
     longest = f" (the longest texts are in {found.text!r})" if found.named and found.text else ""
     names = listed(list(found.columns)) if found.named else "no names that can be shown"
-    answer = asked(f"The field of the text, of {names}{longest}", there, require)
-    if not answer:
-        raise ConfigError(f"Expected --text-field NAME with {found.path}, found {names}{longest}.")
-    return answer
+
+    def field(told: str) -> str:
+        if not told:
+            raise ConfigError(f"Expected --text-field NAME with {found.path}, found {names}{longest}.")
+        require_field(found, told, "--text-field")
+        return told
+
+    return made(None, f"The field of the text, of {names}{longest}", field, there)
 
 
 def record_of(named: str | None, path: Path) -> str | None:
@@ -71,8 +107,8 @@ def record_of(named: str | None, path: Path) -> str | None:
         return None if named is None else options.member(Portion, "--record", named)
     if file_format(path, None) is not Format.TEXT:
         return None
-    named = named or asked(f"One record of {path} is the file, a line, or a block of lines between blank ones", "")
-    return None if not named else options.member(Portion, "--record", named)
+    question = f"One record of {path} is the file, a line, or a block of lines between blank ones"
+    return made(named, question, lambda told: options.member(Portion, "--record", told) if told else None)
 
 
 def require_field(found: Survey, told: str, option: str) -> None:
@@ -90,20 +126,22 @@ def require_public(told: str, source: Path) -> None:
     try:
         path.stat()
     except OSError as error:
-        raise ConfigError(f"Cannot read the public file {path}: {error.strerror}. Name another one.") from None
+        raise ConfigError(
+            f"Cannot read the public file {path}: {error.strerror}. Name another one with --public."
+        ) from None
     refuse_same(source, path)
 
 
 def require_epsilon(told: str) -> None:
     """Raise ConfigError unless this is a number above 0."""
     if not 0 < _number(told) < math.inf:
-        raise ConfigError(f"Expected a number above 0 for epsilon, such as 1 or 0.5, found {told!r}.")
+        raise ConfigError(f"Expected --epsilon to be a number above 0, such as 1 or 0.5, found {told!r}.")
 
 
 def require_about(told: str) -> None:
     """Raise ConfigError unless this is a whole number above 0."""
     if not (told.isdecimal() and int(told) > 0):
-        raise ConfigError(f"Expected about how many there are, such as 5000, found {told!r}.")
+        raise ConfigError(f"Expected --about to be about how many there are, such as 5000, found {told!r}.")
 
 
 def _number(told: str) -> float:

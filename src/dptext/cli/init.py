@@ -4,36 +4,42 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 from dptext.cli import options
 from dptext.cli.answers import by_law
 from dptext.cli.app import FILE
-from dptext.cli.asking import given, record_of, require_epsilon, require_field, require_public, text_field_of
-from dptext.cli.check import NOT_BY_TEXTS, NOT_PROTECTED, form_options, stated_options
+from dptext.cli.asking import (
+    author_columns,
+    given,
+    made,
+    record_of,
+    require_about,
+    require_epsilon,
+    require_field,
+    text_field_of,
+)
+from dptext.cli.check import form_options
 from dptext.cli.grouped import promises
-from dptext.cli.init_corpus import CorpusAnswers, ask
-from dptext.cli.init_texts import mechanism_for
+from dptext.cli.init_corpus import CorpusAnswers, ask, require_labels, require_unit_of_corpus
+from dptext.cli.init_files import InitFiles, surveyed
+from dptext.cli.init_texts import NO_PUBLIC, mechanism_for
 from dptext.cli.terminal import say
 from dptext.errors import ConfigError
-from dptext.mechanism import Learns, settings
+from dptext.mechanism import Learns, Spec, settings
 from dptext.privacy.guarantee import Guarantee, Unit
 from dptext.recommend.recommendation import Asked
 from dptext.runs.specs import read_toml, settings_to_toml, spec_from_settings, synthesis_from_settings
 from dptext.runs.summarizing import column_lines, fitting_topics
 from dptext.text.files import Target
-from dptext.text.formats import Format, file_format
 from dptext.text.lines import listed
 from dptext.text.plain_text import Portion
-from dptext.text.records import Fields, Record
-from dptext.text.survey import Survey, survey
-from dptext.text.surveyed import Column
+from dptext.text.records import Fields
 from dptext.types import Json
 
-_MOST_LABELS: Final = 50
 Needs = StrEnum("Needs", ["CORPUS", "TABLE", "NUMBERS", "TEXTS"])  # what readers need
 _COLUMNS: Final = (
     "No column is declared yet: {file} has examples. `dptext check {path}` proposes lines of your columns: write those "
@@ -100,108 +106,58 @@ def init(
         wrong["--column"] = columns[0]
     if given_wrongly := [name for name, value in wrong.items() if value is not None]:
         raise ConfigError(f"Expected no {given_wrongly[0]} with --for {wanted}: it asks for something else.")
-    found = _surveyed(source, text=text_field, record=record_of(record, source), sheet=sheet)
+    _require_options(wanted, unit, epsilon, about, labels)
+    found = surveyed(source, text=text_field, record=record_of(record, source), sheet=sheet)
     if found.record == Portion.FILE and not source.is_dir():
         say(f"Warning: {source} is one record. Name its folder for a corpus of files, or split it: --record line.")
     text_field = text_field or text_field_of(found)
-    kept = "" if wanted is not Needs.TEXTS else " that is to leave, privatized too"
-    label_field = given(
-        label_field,
-        f"The field of a label{kept} (empty: none)",
-        lambda told: require_field(found, told, "--label-field"),
-    )
-    named = given(
+    fields = Fields(text_field)
+    begun = made(
         None if public is None else str(public),
-        "A file of public texts of the same kind, with the same fields (empty: none)",
-        lambda told: require_public(told, source),
+        "A file of public texts of the same kind, with the same fields" + " (return: none)" * (wanted is Needs.TEXTS),
+        lambda told: InitFiles.of(
+            source, found, text_field, told, sheet, public_text_field, public_record, each_text=wanted is Needs.TEXTS
+        ),
     )
-    begun = InitFiles.of(
-        source, found, text_field, label_field, Path(named) if named else None, sheet, public_text_field,
-        public_label_field, public_record, wanted=wanted,
-    )  # fmt: skip
+    kept = "" if wanted is not Needs.TEXTS else " that is to leave, privatized too"
+    begun = made(
+        label_field,
+        f"The field of a label{kept}, of {', '.join(map(repr, found.columns))} (return: none)"
+        if found.named
+        else f"The field of a label{kept} (return: none)",
+        lambda told: begun.labelled(told, public_label_field),
+    )
     if wanted is Needs.TEXTS:
         _each_text(begun, unit, epsilon, task or "meaning", force=force)
         return
-    if begun.public is None:
-        raise ConfigError("Expected public texts of the same kind, from which a corpus is written: --public FILE.")
     answers = ask(
-        found, label_field, begun.labels, unit=unit, author_field=author_field, epsilon=epsilon, about=about,
-        labels=labels, columns=tuple(columns or _declared_before()) if wanted is Needs.TABLE else (),
+        found, replace(fields, label=begun.label_field or None), begun.labels, unit=unit, author_field=author_field,
+        epsilon=epsilon, about=about, labels=labels,
+        columns=tuple(columns or _declared_before()) if wanted is Needs.TABLE else (),
     )  # fmt: skip
+    if unit is None and answers.unit is not Unit.AUTHOR and (may := author_columns(found)):
+        own = f"--unit author --author-field {shlex.quote(may[0])}"
+        say(f"{', '.join(map(repr, may))} of {source} may name authors: {own} protects all texts of one.")
     _corpus(begun, answers, wanted, about, force=force)
 
 
-@dataclass(frozen=True, slots=True)
-class InitFiles:
-    """What is known of both files, or folders.
-
-    Attributes:
-        source, found: the private file, and what is in it.
-        label_field: the column of the labels; empty without labels.
-        public: the public file.
-        known: its records.
-        form: options by which it is read, and that are not written down.
-        fields: options that are written down, by their names.
-        others: those of the public file.
-    """
-
-    source: Path
-    found: Survey
-    text_field: str
-    label_field: str
-    public: Path | None
-    known: list[Record]
-    form: list[str]
-    fields: dict[str, Json]
-    others: dict[str, Json]
-
-    @classmethod
-    def of(
-        cls, source: Path, found: Survey, text_field: str, label_field: str, public: Path | None, sheet: str | None,
-        public_text_field: str | None, public_label_field: str | None, public_record: str | None, *, wanted: Needs,
-    ) -> InitFiles:  # fmt: skip
-        """Read the public file."""
-        known: list[Record] = []
-        form: list[str] = []
-        fields: dict[str, Json] = {"text-field": text_field}
-        fields |= {name: each for name, each in (("record", found.record), ("sheet", sheet)) if each}
-        if public is not None:
-            public_record = record_of(public_record or found.record, public)
-            label: str | None = public_label_field or label_field
-            known, like = _public(public, public_text_field or text_field, label, public_record, sheet, wanted)
-            if wanted is not Needs.TEXTS and found.format is like.format:
-                _require_alike(found, like)
-            fields |= form_of(like, found.format, public_text_field or text_field)
-            form = form_options(like, {"record": public_record, **fields})
-            form += options.as_typed(on_error="skip" if like.bad else None)
-        others = {"public-text-field": public_text_field, "public-record": public_record}
-        others |= {"public-label-field": public_label_field}
-        said: dict[str, Json] = {name: value for name, value in others.items() if value is not None}
-        return cls(source, found, text_field, label_field, public, known, form, fields, said)
-
-    @property
-    def labels(self) -> list[str]:
-        """The labels of the public texts, if they have some. Labels of the private texts are private."""
-        return sorted({record.label for record in self.known if record.label is not None})
-
-    @property
-    def stem(self) -> str:
-        """The name of the private file without its endings."""
-        return self.source.name.partition(".")[0]
-
-    def suggested(self, fields: dict[str, Json]) -> str:
-        """Return what the private file suggests besides what is written, and how to decide it."""
-        column = self.found.columns.get(self.text_field, Column())
-        found = [each for each in stated_options(self.found, column) if each.removeprefix("--") not in fields]
-        if not found and not form_options(self.found, fields):
-            return ""
-        said = f" {self.source} also suggests {' '.join(found)}." if found else ""
-        return f"\n{NOT_PROTECTED}{said}\n{NOT_BY_TEXTS}"
+def _require_options(
+    wanted: Needs, unit: str | None, epsilon: float | None, about: int | None, labels: str | None
+) -> None:
+    """Raise ConfigError for an option that is refused whatever the answers are: before anything is asked."""
+    if unit is not None:
+        (require_unit_of_text if wanted is Needs.TEXTS else require_unit_of_corpus)(unit)
+    if epsilon is not None:
+        require_epsilon(str(epsilon))
+    if about is not None:
+        require_about(str(about))
+    if labels is not None:
+        require_labels(labels)
 
 
 def _corpus(begun: InitFiles, answers: CorpusAnswers, wanted: Needs, about: int | None, *, force: bool) -> None:
     """Write the settings of a summary, and say what to type."""
-    fields = {**begun.fields, **begun.others, "public": str(begun.public)}
+    fields = {**begun.fields, **dict(begun.others), "public": str(begun.public)}
     fields |= {"label-field": begun.label_field} if begun.label_field else {}
     fields |= {"author-field": answers.author_field} if answers.author_field else {}
     measured: dict[str, Json] = {"columns": [*column_lines([*answers.columns])]} if answers.columns else {}
@@ -222,7 +178,7 @@ def _corpus(begun: InitFiles, answers: CorpusAnswers, wanted: Needs, about: int 
         examples = _EXAMPLES.format(there=f"Beside the texts, {begun.source} has {listed(beside)}.")
     _write(fields, "summary", chosen, answers.columns, examples, force=force)
     summary = begun.source.with_name(f"{begun.stem}.summary")
-    _say(answers.why(corpus=wanted is not Needs.NUMBERS), promised.guarantee())
+    _say(answers.why(corpus=wanted is not Needs.NUMBERS), promised.guarantee(), begun)
     if examples:
         print(_COLUMNS.format(path=begun.source, file=FILE))
     if about is None:
@@ -239,21 +195,31 @@ def _corpus(begun: InitFiles, answers: CorpusAnswers, wanted: Needs, about: int 
 
 def _each_text(begun: InitFiles, unit: str | None, epsilon: float | None, task: str, *, force: bool) -> None:
     """Write the settings of a mechanism, and say what to type."""
-    wanted = Unit(given(unit, "Protect each document or each token", _require_unit, Unit.DOCUMENT))
-    limit = float(
-        given(None if epsilon is None else str(epsilon), "The largest epsilon for each", require_epsilon, "10")
-    )
-    labels = _labels(begun.labels, begun.label_field) if begun.known and begun.label_field else []
-    chosen, why = mechanism_for(Asked(wanted, limit, 1e-3, task), labels, n_public=len(begun.known))
-    spec = spec_from_settings(chosen)
+
+    def protected(told: str) -> Unit:
+        require_unit_of_text(told)
+        if begun.public is None and Unit(told) is not Unit.TOKEN:
+            raise ConfigError(NO_PUBLIC)
+        return Unit(told)
+
+    wanted = made(unit, "Protect each document or each token", protected, Unit.DOCUMENT)
+    labels = begun.labels if begun.label_field else []
+
+    def chosen_at(told: str) -> tuple[dict[str, Json], str, Spec]:
+        require_epsilon(told)
+        chosen, why = mechanism_for(Asked(wanted, float(told), 1e-3, task), labels, n_public=len(begun.known))
+        return chosen, why, spec_from_settings(chosen)
+
+    limit = None if epsilon is None else str(epsilon)
+    chosen, why, spec = made(limit, "The largest epsilon for each", chosen_at, "10")
     learns = spec.traits.learns is not Learns.NOTHING
-    fields = dict(begun.fields)
+    fields = begun.fields
     if labels and spec.traits.releases_labels:
         fields["label-field"] = begun.label_field
     if learns:
-        fields |= {**begun.others, "public": str(begun.public), "model": f"{begun.stem}.model"}
+        fields |= {**dict(begun.others), "public": str(begun.public), "model": f"{begun.stem}.model"}
     _write(fields, "mechanism", chosen, force=force)
-    _say(why, spec.guarantee(spec.units[-1] if wanted is Unit.DOCUMENT else spec.units[0]))
+    _say(why, spec.guarantee(spec.units[-1] if wanted is Unit.DOCUMENT else spec.units[0]), begun)
     print(f"Written: {FILE}. Next:")
     if learns:
         print(f"  {shlex.join(['dptext', 'fit', *begun.form])}")
@@ -286,78 +252,18 @@ def _write(
     Target(FILE, force).write((settings_to_toml({**fields, table: settings, **kept}) + examples).encode())
 
 
-def _say(why: str, promised: Guarantee) -> None:
-    print(f"{why}\n{promised.sentence()}\n{by_law(promised)}\n")
-
-
-def _surveyed(source: Path, **how: Any) -> Survey:
-    if not source.is_dir():
-        return survey(source, **how)
-    from dptext.batch.contents import survey_dataset  # folders alone need it
-
-    return survey_dataset(str(source), **how)
+def _say(why: str, promised: Guarantee, begun: InitFiles) -> None:
+    lines = [why, promised.sentence(), by_law(promised), *begun.taken()]
+    print("\n".join(lines), end="\n\n")
 
 
 def _require_needs(told: str) -> None:
     options.member(Needs, "--for", told)
 
 
-def _require_unit(told: str) -> None:
+def require_unit_of_text(told: str) -> None:
     if options.member(Unit, "--unit", told) not in (Unit.DOCUMENT, Unit.TOKEN):
         raise ConfigError(
             f"Expected --unit document or token, found {told!r}. All texts of an author are protected by dptext "
             "privatize --author-field NAME --max-per-author N, and by dptext synthesize --set unit=author."
         )
-
-
-def _public(
-    public: Path, text_field: str, label_field: str | None, record: str | None, sheet: str | None, wanted: Needs
-) -> tuple[list[Record], Survey]:
-    sheet = sheet if public.is_dir() or file_format(public, None) is Format.XLSX else None
-    found = _surveyed(public, text=text_field, record=record, sheet=sheet)
-    layout = options.Layout(
-        text_field, delimiter=found.delimiter, encoding=found.encoding, record=found.record, sheet=sheet,
-        empty_nulls=True, on_error="skip" if found.bad else "stop",
-    )  # fmt: skip
-    if label_field and label_field not in found.columns:
-        if wanted is Needs.TEXTS:
-            raise ConfigError(
-                f"Expected the field {label_field!r} in {public}, whose labels the mechanism learns: name it with "
-                "--public-label-field, or leave --label-field out."
-            )
-        label_field = None  # the pool of a corpus needs no labels
-    return layout.read_public(public, label=label_field or None), found
-
-
-def form_of(public: Survey, private: Format, text_field: str) -> dict[str, Json]:
-    """Return the options by which both files are read, from the public file.
-
-    A delimiter and an encoding are among them only if both files have the public file's format.
-    """
-    column = public.columns.get(text_field, Column())
-    form = {"delimiter": public.delimiter, "encoding": public.encoding} if public.format is private else {}
-    usual = (None, False, "\t" if public.format is Format.TSV else ",", "utf-8")
-    said: dict[str, Json] = {**form, "empty-nulls": bool(column.nulls), "strip-html": bool(column.tags)}
-    return {name: value for name, value in said.items() if value not in usual}
-
-
-def _require_alike(private: Survey, public: Survey) -> None:
-    """Raise ConfigError unless `summarize` can read both files by one delimiter.
-
-    Their encodings may differ: which one a file has is guessed from its texts.
-    """
-    one, other = private.delimiter, public.delimiter
-    if None not in (one, other) and one != other:
-        raise ConfigError(
-            f"Expected both files to have one delimiter, as --delimiter is of both: found {one!r} in {private.path} "
-            f"and {other!r} in {public.path}. Save one of them anew."
-        )
-
-
-def _labels(labels: Sequence[str], label_field: str) -> list[str]:
-    if not 1 < len(labels) <= _MOST_LABELS:
-        raise ConfigError(
-            f"Expected {label_field!r} of the public texts to hold 2 to {_MOST_LABELS} labels, found {len(labels)}. "
-            "Name another field, or leave it out."
-        )
-    return [*labels]

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from dptext.cli import options
 from dptext.cli.answers import TAKE_NONE
-from dptext.cli.asking import given, require_about, require_epsilon, require_field
+from dptext.cli.asking import author_columns, given, made, require_about, require_epsilon, require_field
 from dptext.cli.corpus_options import listed
 from dptext.errors import ConfigError
 from dptext.privacy.guarantee import Unit
 from dptext.recommend.corpora import measured_at
-from dptext.runs.summarizing import measured_settings
+from dptext.recommend.recommendation import not_measured
+from dptext.runs.specs import synthesis_from_settings
+from dptext.runs.summarizing import column_lines, measured_settings
 from dptext.synthesis.blocks import TOPICS
+from dptext.text.records import Fields
 from dptext.text.survey import Survey
 from dptext.types import Json
 
@@ -50,6 +53,12 @@ class CorpusAnswers:
         topics = measured_settings((TOPICS,)) if self.of_topics else {}
         return {"epsilon": self.epsilon, "about": self.about, **unit, **labels, **topics}
 
+    def tried(self) -> CorpusAnswers:
+        """Return these answers. ConfigError: no summary can have such settings."""
+        measured: dict[str, Json] = {"columns": [*column_lines([*self.columns])]} if self.columns else {}
+        synthesis_from_settings({"kind": "summary", **self.settings, **measured}).guarantee()
+        return self
+
     @property
     def of_topics(self) -> bool:
         """Whether topics are measured, as there are neither labels nor columns."""
@@ -61,22 +70,21 @@ class CorpusAnswers:
             return f"Everything that leaves is under one epsilon, {self.epsilon:g}."
         found = measured_at(self.unit, self.epsilon)
         if not found.best:
-            return f"Nothing was measured of a whole corpus at epsilon {self.epsilon:g}."
+            return f"Of a whole corpus: {not_measured(found.levels, self.epsilon, self.unit)}"
         splits = f"{len(found.best)} measured {'split' if len(found.best) == 1 else 'splits'}"
-        at = f"epsilon {found.epsilon:g}" + (
-            "" if found.epsilon == self.epsilon else ", the largest that was measured,"
-        )
+        at, more = f"epsilon {found.epsilon:g}", not_measured(found.levels, self.epsilon, self.unit)
+        more = f" {more}" if more else ""
         if not found.worth:
-            return f"{TAKE_NONE} At {at} nothing on our {splits} taught a classifier more."
+            return f"{TAKE_NONE} At {at} nothing on our {splits} taught a classifier more.{more}"
         return (
             f"A corpus under one epsilon: at {at} it taught a classifier more than public texts on {len(found.worth)} "
-            f"of {splits} (dptext recommend --of corpus --epsilon {found.epsilon:g})."
+            f"of {splits} (dptext recommend --of corpus --epsilon {found.epsilon:g}).{more}"
         )
 
 
 def ask(
     found: Survey,
-    label_field: str,
+    fields: Fields,
     known: Sequence[str],
     *,
     unit: str | None,
@@ -88,47 +96,66 @@ def ask(
 ) -> CorpusAnswers:
     """Return the answers of the options, or of the user. `known` are the labels of the public texts, if they have any.
 
-    ConfigError: an answer cannot be used. No answer is taken from the private texts.
+    `fields` names the fields of the text and of the label. ConfigError: an option, or a default without a terminal,
+    cannot be used. No answer is taken from the private texts.
     """
-    who = Unit(given(unit, "Protect each document or each author", _require_unit, Unit.DOCUMENT))
-    author = ""
+    named, author = ", ".join(map(repr, author_columns(found))), ""
+    hint = f" ({named} may name authors)" if named else ""
+    who = Unit(given(unit, f"Protect each document or each author{hint}", require_unit_of_corpus, Unit.DOCUMENT))
     if who is Unit.AUTHOR:
-        author = given(
-            author_field, "The field of the author", lambda told: require_field(found, told, "--author-field")
-        )
-        if not author:
-            raise ConfigError("Expected --author-field NAME with --unit author: whose texts are added up.")
+
+        def field(told: str) -> str:
+            if not told:
+                raise ConfigError(f"Expected --author-field NAME with --unit author: whose texts are added up{hint}.")
+            require_field(found, told, "--author-field")
+            return replace(fields, author=told).author or ""
+
+        author = made(author_field, f"The field of the author{hint}", field)
     elif author_field is not None:
         raise ConfigError("Expected --unit author with --author-field: all texts of an author are protected together.")
-    told = ""
-    if label_field:
+    answers = CorpusAnswers(who, float(EPSILON), int(ABOUT), (), author, columns)
+    if fields.label:
+
+        def labelled(told: str) -> CorpusAnswers:
+            if not told:
+                raise ConfigError(
+                    "Expected --labels A,B,... with --label-field: the public set of labels, which is read from no "
+                    "private text."
+                )
+            own = tuple(known) if labels is None and told == ",".join(known) else tuple(listed(told, "--labels"))
+            if told != ",".join(known):
+                require_labels(told)
+            return replace(answers, labels=own).tried()
+
         asked = "All labels, with commas, as you know them without the private file"
-        told = given(labels, asked, _require_labels, ",".join(known))
-        if not told:
-            raise ConfigError(
-                "Expected --labels A,B,... with --label-field: the public set of labels, which is read from no private "
-                "text."
-            )
+        answers = made(labels, asked, labelled, ",".join(known))
     elif labels is not None:
         raise ConfigError("Expected --label-field NAME with --labels: the column that has them.")
-    limit = None if epsilon is None else f"{epsilon:g}"
-    number = None if about is None else str(about)
-    return CorpusAnswers(
-        who,
-        float(given(limit, "Epsilon of all that leaves", require_epsilon, EPSILON)),
-        int(given(number, f"About how many {who.value}s there are: a round number, public", require_about, ABOUT)),
-        tuple(known) if labels is None and told == ",".join(known) else tuple(listed(told, "--labels")),
-        author,
-        columns,
-    )
+
+    def limited(told: str) -> CorpusAnswers:
+        require_epsilon(told)
+        return replace(answers, epsilon=float(told)).tried()
+
+    answers = made(None if epsilon is None else f"{epsilon:g}", "Epsilon of all that leaves", limited, EPSILON)
+
+    def counted(told: str) -> CorpusAnswers:
+        require_about(told)
+        return replace(answers, about=int(told)).tried()
+
+    question = f"About how many {who.value}s there are: a round number, public"
+    return made(None if about is None else str(about), question, counted, ABOUT)
 
 
-def _require_labels(told: str) -> None:
+def require_labels(told: str) -> None:
+    """Raise ConfigError unless these are at least two different labels."""
     if told and len({*listed(told, "--labels")}) < 2:
-        raise ConfigError(f"Expected at least two different labels, with commas between them, found {told!r}.")
+        raise ConfigError(
+            f"Expected at least two different labels, with commas between them, in --labels, found {told!r}."
+        )
 
 
-def _require_unit(told: str) -> None:
+def require_unit_of_corpus(told: str) -> None:
+    """Raise ConfigError unless a corpus can protect this unit."""
     if options.member(Unit, "--unit", told) not in (Unit.DOCUMENT, Unit.AUTHOR):
         raise ConfigError(
             f"Expected --unit document or author for a corpus, found {told!r}. Single words and sentences are hidden "

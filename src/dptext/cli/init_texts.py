@@ -12,11 +12,15 @@ from dptext.doors import absent
 from dptext.errors import ConfigError
 from dptext.privacy.guarantee import Unit
 from dptext.recommend.measured import KeptRow
-from dptext.recommend.recommendation import Asked, recommendations
+from dptext.recommend.recommendation import Asked, largest_of, measured_epsilons, not_measured, recommendations
 from dptext.recommend.tables import read_measured
 from dptext.registry import MECHANISMS
 from dptext.types import Json
 
+NO_PUBLIC: Final = (
+    "Expected public texts of the same kind: every mechanism that protects a whole document learns from them. Name a "
+    "file with --public, or protect single words with --unit token."
+)
 _WORDS: Final = "word_metric"  # the mechanism that needs no public text
 _ENOUGH_TO_TRAIN: Final = 1000  # texts; a network that is trained on fewer writes poor texts
 
@@ -26,13 +30,18 @@ def mechanism_for(asked: Asked, labels: list[str], *, n_public: int) -> tuple[di
     price = f"epsilon {asked.epsilon:g} per {asked.unit}"
     if not n_public or asked.unit is Unit.TOKEN:
         if asked.unit is not Unit.TOKEN:
-            raise ConfigError(
-                "Expected public texts of the same kind: every mechanism that protects a whole document learns from "
-                "them. Name a file with --public, or protect single words with --unit token."
-            )
+            raise ConfigError(NO_PUBLIC)
         return {"kind": _WORDS, "epsilon": asked.epsilon}, f"Take {_WORDS}: it blurs each word at {price} of distance."
-    answers = [each for each in recommendations(_installed(read_measured(None).rows), asked) if each.qualified]
-    best, free = [each.qualified[0].row for each in answers], [each.corpus for each in answers if each.is_free]
+    rows = _installed(read_measured(None).rows)
+    levels = measured_epsilons(rows, asked.unit)
+    more = not_measured(levels, asked.epsilon, asked.unit)
+    more, measured = (
+        f" {more} Epsilon {asked.epsilon:g} is written down." if more else "",
+        f"epsilon {largest_of(levels, asked.epsilon):g} per {asked.unit}",
+    )
+    answers = [each for each in recommendations(rows, asked) if each.qualified]
+    free = [each.corpus for each in answers if each.is_free]
+    best = [each.qualified[0].row for each in answers if not each.is_free or len(free) == len(answers)]
     trained = {kind for kind, cls in MECHANISMS.usable().items() if cls.tiny()[0].traits.trains}
     able = MECHANISMS.usable().keys() - (trained if n_public < _ENOUGH_TO_TRAIN else ())
     usable = [row.kind for row in best if row.kind in able]
@@ -43,14 +52,14 @@ def mechanism_for(asked: Asked, labels: list[str], *, n_public: int) -> tuple[di
     if not n:
         return settings, (
             f"Nothing measured is worth taking for {asked.task} at {price}. {kind} is the first to try; a larger "
-            "epsilon keeps more."
+            f"epsilon keeps more.{more}"
         )
     if len(free) == len(answers):
         return settings, (
-            f"{TAKE_NONE} At {price} nothing that was measured teaches more than they do for {asked.task}, on "
-            f"{', '.join(free)}. {kind} is written down for whoever needs each text."
+            f"{TAKE_NONE} At {measured} nothing that was measured teaches more than they do for {asked.task}, on "
+            f"{', '.join(free)}. {kind} is written down for whoever needs each text.{more}"
         )
-    return settings, f"Take {kind}: at {price} it measured best for {asked.task} on {n} of our corpora."
+    return settings, f"Take {kind}: at {measured} it measured best for {asked.task} on {n} of our corpora.{more}"
 
 
 def _installed(rows: Sequence[KeptRow]) -> list[KeptRow]:
