@@ -88,9 +88,26 @@ def test_public_labels_that_are_given_stand_in_the_command(folder: Path) -> None
     measure, _ = commands(ran(folder, "check", "private.csv", *given))
     assert measure[measure.index("--labels") + 1] == "health,a kind"
     assert "--with" not in measure
-    plain, _ = commands(ran(folder, "check", "private.csv"))
+    shown = ran(folder, "check", "private.csv")
+    plain, _ = commands(shown)
+    assert (
+        "'product', 'priority', 'team' could hold labels: pass --label-field product --labels A,B in place of" in shown
+    )
     assert "--labels" not in plain
     assert plain[plain.index("--with") + 1] == "topics"
+
+
+def test_repeated_texts_are_to_be_decided(tmp_path: Path) -> None:
+    rows = [{"text": f"so it is {i % 9}", "user_id": f"u{i % 4}"} for i in range(12)]
+    written(tmp_path / "in.csv", rows)
+    shown = ran(tmp_path, "check", "in.csv")
+    assert shown.splitlines()[0].endswith(" To decide: 3 texts repeated (see Again).")
+    assert "\nAgain  guarantees per document assume that no document stands in two records: " in shown
+    assert "\nWho    'user_id' may name authors" in shown
+    written(tmp_path / "in.csv", rows[:9])
+    shown = ran(tmp_path, "check", "in.csv")
+    assert "repeated (see Again)" not in shown
+    assert "\nAgain" not in shown
 
 
 @pytest.mark.parametrize("place", ["many", "many/", "{}/many"])

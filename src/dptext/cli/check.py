@@ -16,6 +16,7 @@ from dptext._wording import plural
 from dptext.cli import options
 from dptext.cli.answers import by_law
 from dptext.cli.app import config
+from dptext.cli.asking import author_columns
 from dptext.cli.grouped import reads
 from dptext.cli.labels import without_label
 from dptext.cli.many import is_dataset
@@ -33,6 +34,10 @@ NOT_PROTECTED: Final = "These numbers are computed from private text and are not
 NOT_BY_TEXTS: Final = """\
 Decide by how the file was made, not by what its texts hold: such a choice would reveal something of the texts. Column,
 delimiter and encoding are guesses from the texts; certificates state --empty-nulls, --strip-html, --on-error skip."""
+_AGAIN: Final = (
+    "Again  guarantees per document assume that no document stands in two records: leave repetitions "
+    "out,\n       or protect all texts of an author together"
+)
 _EMPTY: Final = "Empty  a text like any other: candidates, for example, releases a public text for it"
 _LONG: Final = """\
 Long   Texts of the pool leave as long as they are. --with words,lengths of dptext summarize lets a language model write
@@ -129,6 +134,7 @@ def _answer(found: Survey, source: str) -> str:
     wants = [
         f"{plural(column.nulls, 'text')} null (--empty-nulls)" if column.nulls else "",
         f"{_share(column)} hold HTML (--strip-html)" if column.tags else "",
+        f"{plural(found.duplicates, 'text')} repeated (see Again)" if found.duplicates else "",
         f"{plural(column.long, 'text')} of more than {LONG:,} characters (see Long)" if column.long else "",
         f"{plural(found.bad, 'record')} unreadable (first: {found.fault}; --on-error skip)" if found.bad else "",
     ]
@@ -160,7 +166,8 @@ def _facts(found: Survey, named: str | None) -> list[str]:
     )
     unique = [_name(found, name) for name, each in found.columns.items() if each.unique and name != found.text]
     kept = ", ".join(unique[:_MOST_COLUMNS])
-    authors = [_name(found, name) for name in found.columns if found.could_be(name) == "author"]
+    by_name = author_columns(found)
+    authors = [_name(found, each) for each in found.columns if each in by_name or found.could_be(each) == "author"]
     return [
         f"File   {several}{kinds}{parted}{encoding}{guessed}; a record is {a_record(found.record)}",
         *([_ONE_FORM] if len(apart) > 1 or len(encodings) > 1 else []),
@@ -169,6 +176,7 @@ def _facts(found: Survey, named: str | None) -> list[str]:
         f"       {_share(column)} with HTML tags; median {column.median:,} characters, largest {column.largest:,}",
         *_language(found),
         *([_EMPTY] if column.empties else []),
+        *([_AGAIN] if found.duplicates else []),
         *([_LONG] if column.long else []),
         *([_TOO_LONG] if column.largest > MAX_CHARACTERS else []),
         *([f"Keep   not {kept} (--keep copies fields as they are): unique in each row"] if kept else []),
@@ -275,7 +283,7 @@ def _commands(found: Survey, source: str, typed: list[str], asked: list[str], kn
     labels = shlex.join(["--labels", ",".join(known) or "A,B"])
     what = f"{labels} {shlex.join(asked)}" if asked else "--with topics"
     told = "A,B: the labels, as you know them without this file. " if asked and not known else ""
-    more = "" if asked else f"With labels: --label-field FIELD {labels}."
+    more = "" if asked else _with_labels(found, labels)
     more += f" Each text by itself: {shlex.join(each)}" if each else ""
     public = f"--public PUBLIC{reads} {what} --epsilon 1 --about N"
     head = f"A corpus under one epsilon, from public texts of the same kind and form (PUBLIC). {told}"
@@ -287,6 +295,16 @@ def _commands(found: Survey, source: str, typed: list[str], asked: list[str], kn
         NOT_BY_TEXTS,
         *([more.strip()] if more else []),
     ]
+
+
+def _with_labels(found: Survey, labels: str) -> str:
+    """Say what to pass to measure labels, and which columns could hold some."""
+    named = [name for name in found.columns if found.could_be(name) == "label" and name not in author_columns(found)]
+    if not named or not found.named:
+        return f"With labels: --label-field FIELD {labels}."
+    could = ", ".join(_name(found, name) for name in named[:_MOST_COLUMNS])
+    field = shlex.join(["--label-field", named[0]])
+    return f"{could} could hold labels: pass {field} {labels} in place of --with topics (A,B: known without this file)."
 
 
 def _data(found: Survey, typed: list[str], label_field: str | None) -> dict[str, object]:
