@@ -232,6 +232,17 @@ class Guarantee:
         lines.append(_TRUST[self.trust])
         return "\n".join(lines)
 
+    @property
+    def of_content(self) -> tuple[float, float]:
+        """Epsilon and delta for what one unit says: of two inputs in which it says different things.
+
+        If units are added or removed, these inputs are two steps apart: the input without the unit lies between them.
+        """
+        if self.relation is Relation.REPLACE_ONE:
+            return self.epsilon, self.delta
+        twice = self.delta * (1 + math.exp(min(self.epsilon, 700.0))) if self.delta else 0.0
+        return 2 * self.epsilon, twice
+
     def sentence(self) -> str:
         """The guarantee in one plain sentence."""
         if self.basis is Basis.NONE:
@@ -250,10 +261,9 @@ class Guarantee:
                 f"Whatever one {self.unit} says, the release changes the odds of any guess about it by a factor of at "
                 f"most {most}."
             )
-        # Two inputs with different texts are two steps apart: the input without either text lies between them.
-        twice = 0.0 if not self.delta else self.delta * (1 + math.exp(min(self.epsilon, 700.0)))
-        said = f"by at most {format_factor(2 * self.epsilon)}{_but(twice)}"
-        if self.delta and twice > MAX_MEANINGFUL_DELTA:
+        epsilon_said, delta_said = self.of_content
+        said = f"by at most {format_factor(epsilon_said)}{_but(delta_said)}"
+        if delta_said > MAX_MEANINGFUL_DELTA:
             said = "no bound is stated"
         return (
             f"The release changes the odds of any guess whether one {self.unit} is there by a factor of at most "

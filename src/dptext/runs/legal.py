@@ -18,7 +18,7 @@ from dptext._wording import plural
 from dptext.audits.bounds import reconstruction_bound
 from dptext.mechanism import Learns
 from dptext.privacy.events import MAX_MEANINGFUL_DELTA
-from dptext.privacy.guarantee import Basis, Guarantee, Unit, format_factor
+from dptext.privacy.guarantee import Basis, Guarantee, Relation, Unit, format_factor
 from dptext.runs.certificate import Certificate
 from dptext.runs.verification import Verified
 from dptext.text.plain_text import a_record
@@ -96,12 +96,17 @@ def legal_page(found: Verified, *, verified: str = "", unchanged: float | None =
 def guess_after(promised: Guarantee, candidates: int, distance: float = 1.0) -> float:
     """Return the largest chance, after the release, of a guess that was right with chance 1 / `candidates` before.
 
-    The guesser knows everything else. Delta is added whole: the smaller term of `reconstruction_bound` requires equally
-    likely candidates, and a guesser may suspect one of them. The guarantee must have a finite epsilon. Under a metric,
-    candidates are at this distance.
+    The guess is about what a unit says, and the guesser knows everything else. Delta is added whole: the smaller term
+    of `reconstruction_bound` requires equally likely candidates, and a guesser may suspect one of them. The guarantee
+    must have a finite epsilon. Under a metric, candidates are at this distance.
     """
-    epsilon = promised.epsilon * (distance if promised.metric else 1)
-    return min(1.0, reconstruction_bound(epsilon, candidates) + promised.delta)
+    epsilon, delta = promised.of_content
+    return min(1.0, reconstruction_bound(epsilon * (distance if promised.metric else 1), candidates) + delta)
+
+
+def guess_whether_there(promised: Guarantee, candidates: int) -> float:
+    """Return the same of a guess whether a unit is there at all, if units are added or removed."""
+    return min(1.0, reconstruction_bound(promised.epsilon, candidates) + promised.delta)
 
 
 def verdict(promised: Guarantee) -> str:
@@ -113,7 +118,7 @@ def verdict(promised: Guarantee) -> str:
 def _width(promised: Guarantee) -> str:
     """Return the name of the bound's width.
 
-    Narrow: a guess of 1/2 becomes at most 3/4. Moderate: a guess of 1/100 stays below 1/2. Wide: a guess of 1/10,000
+    Of guesses about what a unit says. Narrow: a guess of 1/2 becomes at most 3/4. Moderate: a guess of 1/100 stays below 1/2. Wide: a guess of 1/10,000
     stays below 1/2. Else open.
     """
     two, hundred, many = (guess_after(promised, candidates) for candidates in _GUESSES)
@@ -123,6 +128,12 @@ def _width(promised: Guarantee) -> str:
 def _bound(promised: Guarantee) -> dict[str, str]:
     """Return the values of placeholders in sentences about a bound."""
     after = {f"after_{each}": _percent(guess_after(promised, each)) for each in _GUESSES}
+    if promised.relation is not Relation.REPLACE_ONE and not promised.metric:
+        there = {f"after_{each}": _percent(guess_whether_there(promised, each)) for each in _GUESSES}
+        after = {
+            each: f"{n} about what a {_NOUN[promised.unit]} says ({there[each]} whether it is there)"
+            for each, n in after.items()
+        }
     return {"the": "Between words at distance 1 the" if promised.metric else "The", **after}
 
 

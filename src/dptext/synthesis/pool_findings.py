@@ -89,7 +89,8 @@ class Shortage:
                 "kinds: `dptext utility corpus` says what they teach."
             )
             few += f" The pool seems to have {self.there:,} texts of this mix." if self.there else ""
-        return f"{few} Give public texts that are worded like the private ones, of each label{more}."
+        known = " If you know that the pool has them, noise hides what tells the labels apart: measure more texts."
+        return f"{few} Give public texts that are worded like the private ones, of each label{more}.{known}"
 
     @property
     def _shown(self) -> Sequence[tuple[str, float, float]]:

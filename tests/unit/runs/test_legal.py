@@ -281,9 +281,11 @@ def test_under_central_trust_the_trainer_and_the_model_are_named(tmp_path: Path)
 
 def test_what_may_be_there_or_not_counts_twice_between_two() -> None:
     told = page(promised(1.0, unit=Unit.SENTENCE, relation=Relation.ADD_OR_REMOVE_ONE))
-    assert "the factor counts twice" in said(told)
-    assert "guess whether an original is there, before and after the release" in said(told)
-    assert "the true original" not in said(told)
+    assert "odds of a guess whether an original is there by at most 2.72" in said(told)
+    assert "of one about what it says by at most the square of that" in said(told)
+    assert table(told)[1:3] == [["one in two", "88.1%"], ["one in a hundred", "6.95%"]]  # as of epsilon 2
+    assert "6.95% about what a sentence says (2.68% whether it is there)" in answer(told)
+    assert "square" not in said(page(promised(1.0, unit=Unit.SENTENCE)))
 
 
 def test_a_charge_is_named_and_without_one_the_ledger_is_missed(tmp_path: Path) -> None:

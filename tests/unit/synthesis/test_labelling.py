@@ -289,4 +289,4 @@ def test_a_shortage_names_the_label_that_lacks_most_even_if_estimates_say_that_n
     told = shortage(("a", "b"), np.array([300.0, 300.0]), np.array([400.0, 400.0]), np.array([200, 200]), 700)
     assert told is not None
     assert "labels: a: 50% wanted, 50% of the pool is read as a by the noisy numbers." in told.sentence
-    assert told.sentence.endswith("worded like the private ones, of each label, or set size for more.")
+    assert "worded like the private ones, of each label, or set size for more. If you know" in told.sentence
