@@ -27,14 +27,19 @@ from dptext_gateway.problems import Problem
 from dptext_gateway.settings import Secret
 from dptext_gateway.store import ANSWERS, Event, Store
 
-FORM: Final = re.compile(r"[\x21-\x7e]{8,255}")
+_SHORTEST: Final = 8  # characters of an idempotency key
+_LONGEST: Final = 255
+FORM: Final = re.compile(rf"[\x21-\x7e]{{{_SHORTEST},{_LONGEST}}}")
 
 
 def usable(idempotency_key: str | None) -> str:
-    """Return the header Idempotency-Key. Problem: it is missing or malformed."""
-    if idempotency_key is None or not FORM.fullmatch(idempotency_key):
-        raise Problem(400, "idempotency-key", "Expected the header Idempotency-Key: 8 to 255 visible ASCII letters.")
-    return idempotency_key
+    """Return the header Idempotency-Key. Problem: it is missing or malformed; it is not repeated."""
+    if idempotency_key is not None and FORM.fullmatch(idempotency_key):
+        return idempotency_key
+    n = len(idempotency_key or "")
+    found = f"{n:,}, not all of them such" if _SHORTEST <= n <= _LONGEST else f"{n:,}" if n else "none"
+    said = f"Expected the header Idempotency-Key with {_SHORTEST} to {_LONGEST} visible ASCII characters"
+    raise Problem(400, "idempotency-key", f"{said}, found {found}. Nothing is charged.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,7 +52,7 @@ _STARTS: Final = 3  # most starts that end with the process and make no progress
 _LONGEST_PAUSE: Final = 3_600.0  # seconds between two starts of a paid job whose process dies each time
 _LOCK: Final = "lock"
 _NO_MODEL: Final = "Its model is gone or was replaced: it waits for the one that it was charged for."
-_NOT_JSON: Final = "The file is not in JSON Lines, the default: name its format, format=csv or format=parquet."
+_NOT_JSON: Final = "The file is not JSON Lines: set format=csv or format=parquet; the page reads the end of its name."
 _UNTOLD: Final = "It failed ({}). The key that sent the file is told why."
 STOP_SECONDS: Final = 10.0  # seconds for which a stop waits for each thread
 

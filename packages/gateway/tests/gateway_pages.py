@@ -55,6 +55,11 @@ class Page:
         self.shown.value("document.getElementById('file').dispatchEvent(new Event('change')), 0")
         self.shown.until("document.getElementById('columns-found').textContent")
 
+    def charge_again(self) -> None:
+        """Confirm that what was sent before is charged again, if the page asks."""
+        self.shown.until("document.getElementById('again').open || /Released|missing/.test($('status').textContent)")
+        self.shown.value("document.getElementById('again').open && document.getElementById('again-send').click(), 0")
+
     def until(self, name: str, part: str) -> None:
         """Wait until an element says so."""
         self.shown.until(f"document.getElementById({name!r}).innerText.includes({part!r})")

@@ -36,11 +36,12 @@ async function showBudget() {
   }));
 }
 
-const minute = (seconds) => `${new Date(1000 * seconds).toISOString().slice(0, 16).replace("T", " ")} UTC`;
+// The first letters of the id of a job, which tell two jobs of one file apart.
+const short = (job) => job.id.slice(0, 8);
 
-// Which job it is: by its file, if this tab knows that, and by its time.
+// Which job it is: by its file, if this tab knows that, by its time, and by its id.
 function which(job) {
-  const said = `${job.model}, ${minute(job.created)}`;
+  const said = `${job.model}, ${minute(job.created)}, job ${short(job)}`;
   return fileNames.has(job.id) ? `${fileNames.get(job.id)} (${said})` : said;
 }
 
@@ -55,7 +56,7 @@ function linkTo(job, text) {
 
 // What a job makes, and of which file, if this tab knows.
 function made(job) {
-  const what = job.summary ? "summary" : job.kind === "synthesize" ? "corpus" : "texts";
+  const what = `${job.summary ? "summary" : job.kind === "synthesize" ? "corpus" : "texts"} ${short(job)}`;
   return fileNames.has(job.id) ? `${what} of ${fileNames.get(job.id)}` : what;
 }
 
@@ -174,12 +175,12 @@ $("texts-form").addEventListener("submit", acting(async (event) => {
   const own = { ...(model.labels.length && { label: $("label").value }),
     ...(me.unit === "author" && { author: $("author").value }) };
   const body = JSON.stringify({ records: lines.map((text) => ({ text, ...own })), ...most(model) });
-  const button = event.submitter;
+  const button = event.submitter, path = `/v1/models/${encodeURIComponent(model.name)}/privatize`;
+  if (!await meant(path, body, lines.length === 1 ? "This text" : `This list of ${lines.length} texts`)) return;
   button.disabled = true;
   say("Privatizing.");
   try {
-    answer = await insist(`/v1/models/${encodeURIComponent(model.name)}/privatize`, body,
-      { headers: { "Content-Type": "application/json" }, body });
+    answer = await insist(path, body, { headers: { "Content-Type": "application/json" }, body });
   } finally {
     button.disabled = false;
   }
@@ -227,7 +228,8 @@ async function follow(id) {
     if (watching !== id) return;
     if (failed) say("");
     failed = false;
-    $("job-title").textContent = `${job.summary ? "Summary" : "Job"}: ${fileNames.get(id) || which(job)}`;
+    $("job-title").textContent = `${job.summary ? "Summary" : "Job"} ${short(job)}: ` +
+      (fileNames.get(id) || `${job.model}, ${minute(job.created)}`);
     $("job-result").textContent = `Download ${job.summary ? "summary" : "result"}`;
     $("job-report").hidden = job.kind !== "synthesize" || !may("synthesize");
     $("job-report").textContent = `Download ${job.summary ? "page" : "report"}`;

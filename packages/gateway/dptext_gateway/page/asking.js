@@ -3,6 +3,7 @@
 
 const AGAIN = [408, 409, 429, 502, 503, 504]; // statuses to retry, as in the Python client
 const pending = new Map(); // idempotency keys of requests, by content, until the answer has come
+const charged = new Map(); // what this tab had charged, by the same content: its time, and its job if it is one
 const orphans = new Map(Object.entries(sessionStorage)); // keys of what a reload cut, by path: random, nothing else
 const STATES = { queued: "waits", running: "is running", cancelling: "is being cancelled", done: "is done",
   cancelled: "is cancelled", failed: "has failed", expired: "has expired" };
@@ -84,10 +85,47 @@ function fresh() {
   return Array.from(random, (each) => each.toString(16).padStart(2, "0")).join("");
 }
 
+const minute = (seconds) => `${new Date(1000 * seconds).toISOString().slice(0, 16).replace("T", " ")} UTC`;
+const contentOf = (path, payload) => `${path}\n${payload}`;
+
+// What became of a job, in words.
+async function endOf(id) {
+  try {
+    const job = await told(`/v1/jobs/${id}`);
+    return `Its job ${STATES[job.state]}. ${job.problem || ""}`.trim();
+  } catch (error) {
+    if ([404, 410].includes(error.status)) return "Its job is gone.";
+    throw error;
+  }
+}
+
+// Whether to send what this tab had charged before. Only the person at the page knows whether another charge is meant: a
+// request whose answer was lost has its own key, and asks nobody.
+async function meant(path, payload, name) {
+  const what = `${me.account}\n${contentOf(path, payload)}`, before = charged.get(what), box = $("again");
+  if (!before || pending.has(contentOf(path, payload))) return true;
+  const end = before.id ? await endOf(before.id) : "What left was shown here.";
+  if (box.open) return false; // a second press, before this one was answered
+  const cost = price ? `: epsilon ${price.epsilon} per ${me.unit}` : "";
+  $("again-said").textContent = `${name} was sent with these settings at ${minute(before.created)}. ${end} ` +
+    `Sent again it has a charge of its own${cost}.`;
+  $("again-job").hidden = !before.id;
+  box.returnValue = "";
+  box.showModal();
+  await new Promise((done) => box.addEventListener("close", done, { once: true }));
+  if (box.returnValue === "send") return true;
+  say(`${name} was not sent again. No charge.`);
+  if (box.returnValue === "job") {
+    location.hash = before.id;
+    if (watching === before.id) $("job-title").focus();
+  }
+  return false;
+}
+
 // If anything fails, the same request is sent again under its own key, and is charged once: by itself for `patience`
 // seconds, and after that whenever the button is pressed again, even after a reload.
 async function insist(path, payload, options) {
-  const what = `${path}\n${payload}`, place = path.split("?")[0];
+  const what = contentOf(path, payload), place = path.split("?")[0];
   if (!pending.has(what)) pending.set(what, orphans.get(place) || fresh());
   orphans.delete(place);
   const end = Date.now() + 1000 * patience;
@@ -100,6 +138,7 @@ async function insist(path, payload, options) {
         const found = await (await ask(path, { ...options, method: "POST", headers })).json();
         pending.delete(what);
         sessionStorage.removeItem(place);
+        charged.set(`${me.account}\n${what}`, { id: found.id, created: found.created ?? Date.now() / 1000 });
         return found;
       } catch (error) {
         if (error.kind === "urn:dptext:idempotency-key-reused") {

@@ -113,17 +113,18 @@ $("file-form").addEventListener("submit", acting(async (event) => {
   const fields = ["text_field", "label_field", "author_field"].map((each) => query.get(each)).filter(Boolean);
   const absent = await lacking(file, [...fields, ...model.measured]);
   if (absent.length) throw new Error(`The first record has no column ${absent.join(", ")}. Nothing was sent.`);
+  const path = `${model.answers === "a corpus" ? "/v1/synthesize" : "/v1/jobs"}?${query}`;
+  if (!await meant(path, markOf(file), file.name)) return;
   button.disabled = true;
   $("sent").value = 0;
   $("sent").hidden = false;
   say(`Sending ${file.name}.`);
   try {
     await told("/v1/key"); // an invalid key is noticed before the file is sent
-    const path = model.answers === "a corpus" ? "/v1/synthesize" : "/v1/jobs";
     fates.set(markOf(file), ""); // until there is an answer nobody knows
     showFate();
-    const { id } = await insist(`${path}?${query}`, markOf(file), { body: file });
-    fates.set(markOf(file), `It was sent for the model ${model.name}.`);
+    const { id, created } = await insist(path, markOf(file), { body: file });
+    fates.set(markOf(file), `It was sent for the model ${model.name} at ${minute(created)}.`);
     fileNames.set(id, file.name);
     showFate();
     say(`${file.name} is there, and its job is in the list.`);

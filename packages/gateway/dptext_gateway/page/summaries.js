@@ -52,6 +52,7 @@ async function showWriting(job) {
   const can = await told(`/v1/summaries/${job.id}`);
   $("refused").textContent = can.refused || "";
   $("write-form").hidden = Boolean(can.refused);
+  $("undeclared").hidden = Boolean(can.refused) || !can.columns.length;
   $("size").max = can.most;
   $("mix-box").hidden = !can.labels.length;
   $("mix").replaceChildren(...can.labels.map((each, i) => {
@@ -88,7 +89,8 @@ $("write-form").addEventListener("submit", acting(async (event) => {
       cell($("written"), `${name}: no charge`, "li");
       $("written-box").hidden = false;
     }
-    say(`${name} was written and downloaded. No charge.`);
+    const more = $("undeclared").hidden ? "" : " Some cells may be other or empty, as the noisy numbers say.";
+    say(`${name} was written and downloaded. No charge.${more}`);
   } finally {
     button.disabled = false;
   }

@@ -1,6 +1,7 @@
 """The page of the gateway in a real browser: sign in, release, refuse, a file with progress, reload, download."""
 
 import json
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -14,7 +15,7 @@ import pytest
 import dptext as dp
 from commands import dptext
 from dptext_gateway import worker
-from dptext_gateway.store import ANSWERS
+from dptext_gateway.store import ANSWERS, JOBS
 from gateway_pages import Page
 from many_files import rows
 
@@ -119,6 +120,7 @@ def test_a_visit(page: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         page.type("texts", "again")
         shown.value("document.getElementById('status').textContent = '', 0")
         page.press("#texts-form button")
+        page.charge_again()
         shown.until("document.getElementById('status').textContent.match(/Released|missing/)")
     page.status("missing")
     assert len(list(page.ledger.log("reviews"))) == 5
@@ -471,10 +473,68 @@ def test_answers_that_are_lost_on_the_way(page: Page, what: str) -> None:
     assert len(set(asked)) == 1
     assert len(list(page.ledger.log("reviews"))) == 1
     page.type("texts", "my secret trip")
-    page.press(f"#{what}-form button")  # after an answer the same again is a release of its own
+    page.press(f"#{what}-form button")  # after an answer the same again is a release of its own, if that is meant
+    shown.until("document.getElementById('again').open")
+    page.press("#again-send")
     shown.until("window.keys.length === 4")
     assert len(set(shown.value("window.keys"))) == 2
     shown.until("!sending")
+
+
+def test_what_was_sent_is_charged_again_only_if_that_is_meant(page: Page) -> None:
+    shown = page.shown
+    page.sign_in(page.key)
+    page.status("Signed in")
+    page.type("texts", "my secret trip")
+    page.drop("".join(json.dumps(row) + "\n" for row in rows(5)))
+    page.type("label-field", "label")
+    page.press("#file-form button")
+    page.status("The job is done")
+    page.press("#texts-form button")
+    page.status("Released 1 text")
+    page.until("budget", "4 of 9 spent")
+    job = shown.value("location.hash")
+    for form, said, buttons in (
+        ("file", r"mine\.jsonl was sent with these settings at \S+ \S+ UTC\. Its job is done\.", 3),
+        ("texts", r"This text was sent with these settings at \S+ \S+ UTC\. What left was shown here\.", 2),
+    ):
+        page.press(f"#{form}-form button")
+        page.press(f"#{form}-form button")  # a double click
+        shown.until("document.getElementById('again').open")
+        assert re.match(said, page.text("again-said"))
+        assert "Sent again it has a charge of its own: epsilon 2 per document." in page.text("again-said")
+        visible = "[...document.querySelectorAll('#again button')].filter((each) => each.checkVisibility()).length"
+        assert shown.value(visible) == buttons
+        assert shown.value("document.activeElement.id") == "again-no"  # Enter charges nothing
+        page.press("#again-no")
+        page.status("was not sent again. No charge.")
+    shown.value("location.hash = '', 0")
+    page.press("#file-form button")
+    shown.until("document.getElementById('again').open")
+    page.press("#again-job")
+    shown.until(f"location.hash === {job!r}")
+    page.until("job-title", "mine.jsonl")
+    shown.until("!document.getElementById('again').open")
+    assert len(list(page.ledger.log("reviews"))) == 2
+
+    # Other settings, another file, or another text is no repetition.
+    page.choose("model", "topics")
+    page.press("#file-form button")
+    page.status("is there, and its job is in the list")
+    page.until("budget", "in 3 charges")
+    page.choose("model", "labels")
+    page.type("texts", "another trip")
+    page.press("#texts-form button")
+    page.until("budget", "in 4 charges")
+
+    # The job is gone, and it is meant.
+    page.choose("model", "labels")
+    page.gate.store.write(JOBS.delete())
+    page.press("#file-form button")
+    shown.until("document.getElementById('again').open")
+    assert "Its job is gone." in page.text("again-said")
+    page.press("#again-send")
+    page.until("budget", "in 5 charges")
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(400, "light"), (400, "dark"), (1200, "dark")])

@@ -1,6 +1,7 @@
 """Summaries on the page of the gateway: a file is measured, and corpora are written from it without a charge."""
 
 import json
+import re
 import shutil
 import zipfile
 from pathlib import Path
@@ -69,11 +70,12 @@ def test_a_file_is_measured_and_corpora_are_written(page: Page, tmp_path: Path) 
     assert page.text("file-sent") == "It was not sent yet."
     page.press("#file-form button")
     page.status("The job is done")
-    assert page.text("file-sent") == "It was sent for the model inbox."
-    assert page.text("job-title") == "Summary: mine.jsonl"
+    assert re.fullmatch("It was sent for the model inbox at [0-9-]+ [0-9:]+ UTC[.]", page.text("file-sent"))
+    job = str(shown.value("location.hash"))[1:9]
+    assert page.text("job-title") == f"Summary {job}: mine.jsonl"
     assert shown.value("document.activeElement.id") == "job-title"
     page.until("summaries-list", "mine.jsonl (inbox, ")
-    assert shown.value("document.querySelector('#jobs-list tr').cells[1].textContent") == "summary of mine.jsonl"
+    assert shown.value("document.querySelector('#jobs-list tr').cells[1].textContent") == f"summary {job} of mine.jsonl"
     shown.until(UNCOVERED.format("job-title"))
     bars = "[...document.querySelectorAll('#columns .bar')].map((each) => each.firstChild.textContent)"
     assert shown.value(bars) == ["web", "phone", "shop", "other"]
@@ -81,6 +83,8 @@ def test_a_file_is_measured_and_corpora_are_written(page: Page, tmp_path: Path) 
     # Again and again, without a charge.
     page.type("size", "40")
     names = [written(page, 1), written(page, 2)]
+    page.status("No charge. Some cells may be other or empty, as the noisy numbers say.")
+    assert page.seen("undeclared")
     page.choose("format", "csv")
     page.type("mix-1", "100")
     names.append(written(page, 3))
@@ -129,7 +133,7 @@ def test_a_file_is_measured_and_corpora_are_written(page: Page, tmp_path: Path) 
     page.pick("".join(json.dumps(row) + "\n" for row in rows(5)))
     page.press("#file-form button")
     page.until("job-state", "The job (labels) is done")
-    assert page.text("job-title") == "Job: mine.jsonl"
+    assert re.fullmatch("Job [0-9a-f]{8}: mine[.]jsonl", page.text("job-title"))
     assert not page.seen("write")
     assert not page.seen("job-report")
     shown.visit(page.url, width=400)
@@ -140,7 +144,7 @@ def test_a_file_is_measured_and_corpora_are_written(page: Page, tmp_path: Path) 
     page.press("#summaries-list a")
     page.until("job-state", "The job (inbox) is done")
     shown.until(UNCOVERED.format("job-title"))
-    assert page.text("job-title").startswith("Summary: inbox, ")
+    assert page.text("job-title").startswith(f"Summary {job}: inbox, ")
     shown.until("document.getElementById('write').checkVisibility()")
     shown.value("for (const each of document.querySelectorAll('details')) each.open = true")
     assert shown.value("document.documentElement.scrollWidth") <= 400
@@ -160,11 +164,11 @@ def test_the_page_alone_knows_which_file_a_summary_is_of(page: Page, tmp_path: P
         assert page.text("file-sent") == "It was not sent yet."
         page.press("#file-form button")
         page.until("summaries-list", name)
-        assert page.text("job-title") == f"Summary: {name}"
+        assert re.fullmatch(f"Summary [0-9a-f]{{8}}: {re.escape(name)}", page.text("job-title"))
     listed = shown.value("[...document.querySelectorAll('#summaries-list a')].map((each) => each.textContent)")
     assert [each.partition(" (inbox, ")[0] for each in listed] == ["ward-eight.jsonl", "ward <b>seven</b>.jsonl"]
     page.press("#summaries-list li:last-child a")
-    page.until("job-title", "Summary: ward <b>seven</b>.jsonl")
+    page.until("job-title", ": ward <b>seven</b>.jsonl")
     assert not any("ward" in each for each in shown.requests)
     assert "ward" not in str(shown.value("JSON.stringify([{...sessionStorage}, {...localStorage}])"))
     assert not any(b"ward" in each.read_bytes() for each in tmp_path.glob("books.db*"))
@@ -173,13 +177,32 @@ def test_the_page_alone_knows_which_file_a_summary_is_of(page: Page, tmp_path: P
     for model in ("topics", "inbox"):
         shown.value("document.getElementById('file-sent').textContent = '', 0")
         page.choose("model", model)
-        page.until("file-sent", "It was sent for the model inbox.")
+        page.until("file-sent", "It was sent for the model inbox at ")
     page.pick(inbox(6), "ward-nine.jsonl")
     page.until("file-sent", "It was not sent yet.")
     shown.value("patience = 0, window.sent = () => Promise.reject(new TypeError()), 0")
     page.press("#file-form button")
     page.status("Press the button again")
     assert page.text("file-sent") == ""
+
+
+def test_two_summaries_of_one_file_can_be_told_apart(page: Page, tmp_path: Path) -> None:
+    shown = page.shown
+    add_summary(tmp_path / "models", settings=SUMMARY.replace("epsilon = 5.0", "epsilon = 1.0"))
+    page.sign_in(page.key)
+    page.status("Signed in. 3 models")
+    page.pick(inbox(5))
+    for n in (1, 2):
+        page.press("#file-form button")
+        if n == 2:
+            shown.until("document.getElementById('again').open")
+            page.press("#again-send")
+        shown.until(f"document.querySelectorAll('#summaries-list a').length === {n}")
+    links = "[...document.querySelectorAll('#summaries-list a')].map((each) => [each.textContent, each.hash])"
+    listed = shown.value(links)
+    assert len({text for text, _ in listed}) == 2
+    assert all(text.endswith(f"job {address[1:9]})") for text, address in listed)
+    assert len(list(page.ledger.log("reviews"))) == 2
 
 
 def test_what_is_scrolled_to_is_not_under_a_long_status(page: Page) -> None:

@@ -197,3 +197,14 @@ def test_null_in_every_record_is_no_name(gateway: Served) -> None:
     found = gateway.privatize(rows, "nulls-are-none")
     assert found.status_code == 200, found.text
     assert '\\"id\\": \\"1\\"' in found.text
+
+
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [(None, "none"), ("short", "5"), ("x" * 256, "256"), ("with a space", "12, not all of them such")],
+)
+def test_what_is_wrong_with_an_idempotency_key_is_said(gateway: Served, given: str | None, found: str) -> None:
+    said = f"Expected the header Idempotency-Key with 8 to 255 visible ASCII characters, found {found}. Nothing is"
+    row = [{"text": "a", "label": "travel"}]
+    for answer in (gateway.privatize(row, given), gateway.job(LINE, given)):
+        assert (answer.status_code, answer.json()["detail"]) == (400, f"{said} charged.")
