@@ -252,7 +252,10 @@ def test_public_text_is_recommended_where_it_is_no_worse_and_an_epsilon_comes_wi
     assert "dptext fit" not in none
     for given, said in (
         (("--of", "texts", "--task", "meaning"), "protects nobody from somebody who knows what to look for"),
-        (("--of", "corpus", "--epsilon", "1"), "The bound is moderate: a guess of one in a hundred becomes at most 6.95% about what a record says ("),
+        (
+            ("--of", "corpus", "--epsilon", "1"),
+            "The bound is moderate: a guess of one in a hundred becomes at most 6.95% about",
+        ),
     ):
         taken = dptext("recommend", *given).stdout
         assert "(dptext explain OUT --for legal): " in taken

@@ -3,47 +3,45 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import secrets
-import shlex
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from dptext.batch.corpora import synthesize_dataset
-from dptext.batch.shards import as_read, forms_of, shards_of
+from dptext.batch.shards import shards_of
 from dptext.cli import options
-from dptext.cli.chosen import is_a_record, reads_english, say_if_in_other_language
+from dptext.cli.chosen import say_if_in_other_language
+from dptext.cli.corpus_answers import say_what_was_made, say_what_would_be
 from dptext.cli.corpus_options import CorpusReading, Ending
 from dptext.cli.many import is_dataset, refuse_for_a_file
-from dptext.cli.paying import CHARGED, PAID, Paying, charge_data, cost, said_key, what_is_left
+from dptext.cli.paying import CHARGED, Paying, said_key
 from dptext.cli.terminal import DRAFTED, Tell, advising, counted, finishing, say
 from dptext.errors import ConfigError
 from dptext.mechanism import settings
-from dptext.privacy.guarantee import Guarantee
 from dptext.runs.apart import refuse_same
 from dptext.runs.carried import Carried, require_own_names
-from dptext.runs.certificate import Certificate, certificate_path, stream_mark
+from dptext.runs.certificate import Certificate, stream_mark
 from dptext.runs.plan import Plan
 from dptext.runs.private import Private
-from dptext.runs.states import CorpusState, settings_digest
+from dptext.runs.states import settings_digest
 from dptext.runs.streaming import guarantees
-from dptext.runs.summarizing import WRITING_NEEDS, without_drafts
-from dptext.runs.synthesized import REPORT_SUFFIXES, Synthesized, file_columns, paths_of
+from dptext.runs.summarizing import without_drafts
+from dptext.runs.synthesized import Synthesized, file_columns, paths_of
 from dptext.runs.synthesizing import finished, require_pool_leaves, run, with_label_type
 from dptext.runs.unpublished import Unpublished
-from dptext.runs.writing import default_writer
 from dptext.sampling.randomness import Randomness, secure, seeded
-from dptext.synthesis.report import HARDLY_MORE_THAN_NOISE
 from dptext.synthesis.spec import CorpusSpec, Fitted, Progress, SynthesisSpec
-from dptext.synthesis.summary import Summary
+from dptext.synthesis.summary import FittedSummary
 from dptext.text.inputs import telling
-from dptext.text.plain_text import a_record
 from dptext.text.records import ID_FIELD, LABEL_FIELD, Fields, Record, records_digest
-from dptext.text.schema import IdColumn
 from dptext.types import Json
+
+_TIMED: Final = 64  # texts of the pool
+_LONG: Final = 2.0  # seconds
 
 if TYPE_CHECKING:  # the ledger is loaded only if it is used
     from dptext.batch.engines import Workers
@@ -88,7 +86,7 @@ def release(
     due = None if payment is None else payment.due(wanted, randomness=randomness, fields=fields)
     if ending.dry_run:
         left = _still_due(due, place, paying, resume=ending.resume) if due and drawn is None else None
-        _say_what_would_be(wanted, guarantees(wanted, randomness=randomness), source, layout, payment, left, ending)
+        say_what_would_be(wanted, guarantees(wanted, randomness=randomness), source, layout, payment, left, ending)
         return
     plan = Plan(fields, **layout.settings())
     private = Private(Path(source), fields, {"format": plan.input_format, **plan.reading})
@@ -119,7 +117,7 @@ def release(
                 state = place.keep(_with_columns(found, carry, pool, layout, public, source), state)
         with finishing():
             certificate = place.publish(state, payment)
-    _say_what_was_made(target, state, certificate, payment, as_json=ending.as_json)
+    say_what_was_made(target, state, certificate, payment, as_json=ending.as_json)
 
 
 def _typed(
@@ -186,9 +184,24 @@ def _writing() -> Iterator[Progress]:
 def _drawn(private: Private | str, ready: Fitted, plan: Plan, workers: Workers | None, **paid: Any) -> Synthesized:
     """Sum up a corpus, or the place of one of many files, and write; the caller settles the charge."""
     say("Summing up the private corpus. No progress is shown, because it would reveal the corpus' size.")
+    if isinstance(ready, FittedSummary) and (seconds := _expected(ready)) > _LONG:
+        say(f"About {ready.spec.about:,} texts as long as public ones take about {seconds:,.0f} s on one core.")
     if isinstance(private, str):
         return synthesize_dataset(private, ready, plan=plan, workers=workers, settled=False, **paid)
     return run(private, ready, settled=False, **paid)
+
+
+def _expected(ready: FittedSummary) -> float:
+    """Return about how many seconds `about` texts take to be read, by a few texts of the pool; 0 if it is not known."""
+    pool = ready.public.pool
+    if (
+        pool.space is None or not (pool.texts and ready.spec.reads_points) or ready.spec.unit == "author"
+    ):  # who may have many texts
+        return 0.0
+    texts = pool.texts[:: max(1, len(pool.texts) // _TIMED)]
+    begun = time.perf_counter()
+    pool.space.features(texts)
+    return (time.perf_counter() - begun) / len(texts) * ready.spec.about
 
 
 def _finished(
@@ -220,36 +233,6 @@ def _still_due(due: Due, place: Unpublished, paying: Paying, *, resume: bool) ->
     if key is None:
         due.payment.ledger.weigh(due.account.name, due.request, [secrets.token_hex(16)])
     return due
-
-
-def _say_what_would_be(
-    wanted: CorpusSpec,
-    promised: Sequence[Guarantee],
-    source: str,
-    layout: options.Layout,
-    payment: Payment | None,
-    due: Due | None,
-    ending: Ending,
-) -> None:
-    record, forms = layout.record, tuple[str, ...]()
-    if is_dataset(source):
-        plan = Plan(Fields(), **layout.settings())
-        shards = shards_of(source, format=plan.input_format, options={})
-        record, forms = as_read(source, shards, plan).record, forms_of(shards, plan)
-    what = "one corpus" if wanted.writes else "one report" if wanted.command == "synthesize" else f"one {wanted.kind}"
-    said = [f"A run would release {what}. Nothing was read, drawn, charged or written.", promised[-1].sentence()]
-    said += [
-        is_a_record(record, forms),
-        *reads_english(wanted),
-        *filter(None, (wanted.plan, *wanted.advice.splitlines())),
-    ]
-    if payment is not None:
-        said.append(PAID if due is None else cost(due))
-    if not ending.as_json:
-        print("\n".join(said))
-        return
-    told = {"record": a_record(record, forms), "guarantees": [each.to_dict() for each in promised]}
-    print(json.dumps({**told, "charge": charge_data(due), "sentences": said}, indent=2))
 
 
 def _public_label(layout: options.Layout, public: Path | None, label_field: str | None) -> str | None:
@@ -300,57 +283,6 @@ def _check_fields(wanted: CorpusSpec, reading: CorpusReading, carry: tuple[str, 
             f"Expected --author-field with --unit author, found unit={wanted.unit!r}. Add --unit author to protect "
             "all records of an author together, or leave the field out."
         )
-
-
-def _say_what_was_made(
-    target: Path,
-    state: CorpusState,
-    certificate: Certificate,
-    payment: Payment | None,
-    *,
-    as_json: bool,
-) -> None:
-    if as_json:
-        told = {"certificate": str(certificate_path(target)), **json.loads(certificate.to_json())}
-        report = json.loads(target.with_name(target.name + REPORT_SUFFIXES[0]).read_bytes())
-        print(json.dumps({**told, "report": report}, indent=2))
-        return
-    print("\n".join([certificate.guarantees[-1].sentence(), *state.sentences, "", certificate.explain()]))
-    if payment is not None:
-        print(f"\n{what_is_left(payment, certificate)}")
-    print(f"\nWritten: {files_of(target)}.")
-    if HARDLY_MORE_THAN_NOISE in state.sentences:
-        return
-    if certificate.settings["kind"] == "summary":
-        summary = Summary.of_bytes(target.read_bytes())
-        if summary.spec.axes.columns:
-            print(summary.spec.pairs_named)
-        print(next_of_summary(target, summary))
-        return
-    print(f"Next: {shlex.join(['dptext', 'explain', str(target)])}; open {target.name}{REPORT_SUFFIXES[1]}.")
-
-
-def files_of(target: Path) -> str:
-    """Return a list of all files of an output in words: its path, and the names of those beside it."""
-    *first, last = (path.name for path in paths_of(target)[1:])
-    return f"{', '.join([str(target), *first])} and {last}"
-
-
-def next_of_summary(path: Path, summary: Summary, *, show: bool = True) -> str:
-    """Return a line with the next commands for a summary: to `show` it, and to write a corpus from it."""
-    first = shlex.join(["dptext", *(["summary", "show"] if show else ["explain"]), str(path)])
-    if HARDLY_MORE_THAN_NOISE in summary.report.warnings:
-        return f"Next: {first}."
-    if not default_writer(summary):
-        return f"Next: {first}. `dptext write` has no writer for it by itself: {WRITING_NEEDS}."
-    corpus = path.with_suffix(".written.csv")  # never the name of the private file
-    more = ["--drop-other"] if any(not isinstance(each, IdColumn) for each in summary.spec.schema) else []
-    pool = "" if summary.public.has_pool else " --public POOL"
-    written = shlex.join(["dptext", "write", str(path), str(corpus), *more])
-    said = f"Next: {f'{first}; ' if show else ''}{written}{pool}."
-    if default_writer(summary) != "pool" and summary.spec.pool_writes:
-        said += " A model writes; --writer pool takes public texts, which mostly teach more if the pool has all labels."
-    return said
 
 
 def _read_pool(

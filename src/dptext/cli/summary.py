@@ -11,7 +11,7 @@ from typing import Annotated, Final
 from typer import Argument
 
 from dptext.cli import options
-from dptext.cli.corpus_runs import files_of, next_of_summary
+from dptext.cli.corpus_answers import files_of, next_of_summary
 from dptext.cli.grouped import promises
 from dptext.cli.write import WHERE
 from dptext.errors import ConfigError

@@ -16,8 +16,8 @@ from typer import Argument
 from dptext._wording import plural
 from dptext.cli import options
 from dptext.cli.chosen import merged, set_values
+from dptext.cli.corpus_answers import files_of
 from dptext.cli.corpus_options import listed
-from dptext.cli.corpus_runs import files_of
 from dptext.cli.grouped import computes, leaves, runs
 from dptext.cli.terminal import DRAFTED, counted, say
 from dptext.errors import ConfigError

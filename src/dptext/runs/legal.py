@@ -118,8 +118,8 @@ def verdict(promised: Guarantee) -> str:
 def _width(promised: Guarantee) -> str:
     """Return the name of the bound's width.
 
-    Of guesses about what a unit says. Narrow: a guess of 1/2 becomes at most 3/4. Moderate: a guess of 1/100 stays below 1/2. Wide: a guess of 1/10,000
-    stays below 1/2. Else open.
+    Narrow: a guess of 1/2 becomes at most 3/4. Moderate: a guess of 1/100 stays below 1/2. Wide: a guess of 1/10,000
+    stays below 1/2. Else open. All are guesses about what a unit says.
     """
     two, hundred, many = (guess_after(promised, candidates) for candidates in _GUESSES)
     return "narrow" if two <= 0.75 else "moderate" if hundred < 0.5 else "wide" if many < 0.5 else "open"
