@@ -111,7 +111,7 @@ def test_headers_have_a_deadline_and_a_key_has_time(tmp_path: Path, monkeypatch:
 @pytest.mark.parametrize("path", [RELEASE, "/v1/jobs?model=labels&label_field=label"])
 def test_a_whole_body_has_one_deadline(tmp_path: Path, path: str) -> None:
     """A client that sends a byte now and then, each in time, is let go; nothing of it is logged or kept."""
-    with reached(tmp_path, seconds=0.1, upload_seconds=0.1) as (gateway, url), logged() as lines:
+    with reached(tmp_path, seconds=0.5, upload_seconds=0.5) as (gateway, url), logged() as lines:
         with opened(url, head(gateway.key, path, "Content-Length: 100000")) as slow:
             slow.settimeout(0.05)
             end, found = time.monotonic() + PATIENT, b""
