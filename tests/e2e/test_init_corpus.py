@@ -291,6 +291,7 @@ def test_an_answer_that_is_refused_is_asked_for_again_and_the_others_stay(letter
     ):
         assert words in done.stderr
     written = tomllib.loads((letters / "dptext.toml").read_text())
+    assert "Protect each document or each author ('who' may name authors) [document]:" in done.stderr
     assert written["author-field"] == "who"
     assert written["summary"]["labels"] == ["health", "travel"]
     assert (written["summary"]["epsilon"], written["summary"]["about"]) == (2.0, 30)

@@ -77,7 +77,7 @@ def asked(question: str, default: str, require: Callable[[str], None] = lambda _
 
     ask: Callable[..., str] = typer.prompt
     try:
-        return ask(question, default=default, show_default=bool(default), err=True, value_proc=checked)
+        return ask(question, default=str(default), show_default=bool(default), err=True, value_proc=checked)
     except typer.Abort:
         raise ConfigError(
             "Expected an answer, found the end of the input. Nothing is written. Options give answers, too: "
