@@ -113,7 +113,7 @@ def main() -> int:
     embedder = experiment.settings.embedder
     shared, lenses, pairs = WatchedFits(), (Lens(embedder), Lens(embedder)), []
     for lens in lenses:
-        lens.embedder().embed(["A model is loaded before the first cell."])
+        lens.embedder.embed(["A model is loaded before the first cell."])
     for cell in (cell for cell in cells if not cell.fault):
         corpus = corpora[cell.corpus]
         ours, theirs = (
@@ -126,6 +126,8 @@ def main() -> int:
     kinds = dict.fromkeys((cell.corpus, cell.kind) for cell, _, _ in pairs if cell.kind)
     for corpus_name, kind in kinds:
         some = [one for one in pairs if (one[0].corpus, one[0].kind) == (corpus_name, kind)]
+        if not any(b.fit for _, _, b in some):  # mechanisms that are not fitted
+            continue
         row(f"{corpus_name}, {kind}: fits", [(a.fit, b.fit) for _, a, b in some])
     fits_ratio = row("all fits", [(a.fit, b.fit) for _, a, b in pairs])
     whole_ratio = row("all cells", [(a.whole, b.whole) for _, a, b in pairs])

@@ -72,6 +72,7 @@ class Llama:
         given.model.path, given.n_parallel = str(packaged()), n
         given.n_ctx, given.hostnames, given.port = 2 * n * (length + steps), ["127.0.0.1"], 0
         given.cpuparams.n_threads = given.cpuparams_batch.n_threads = 1
+        given.verbosity = -1  # errors alone
         self.server = xllamacpp.Server(given)
 
     def write(self, prompt: Sequence[int], n: int, steps: int) -> None:
