@@ -164,6 +164,7 @@ def write(
     size: int = 0,
     mix: Mapping[str, float] | None = None,
     format: str = "jsonl",
+    drop_other: bool = False,
     patience: float = 600.0,
 ) -> Path:
     """Write a corpus from a summary, which is never charged. Return its path; certificate and legal page lie beside it.
@@ -176,13 +177,19 @@ def write(
         size: number of texts; 0 takes most of the pool, in the noisy mix of labels.
         mix: shares of labels; other labels keep their noisy share of the rest.
         format: "jsonl", "csv" or "parquet".
+        drop_other: whether columns of a table have declared values alone.
         patience: seconds after which no further try begins.
 
     Raises:
         GatewayError: nothing is written from this summary, or nobody answered within `patience`.
     """
     asked, headers = f"{_base(url)}/v1/summaries/{quote(summary, safe='')}/write", _bearer(key)
-    body = {"size": size, "format": format, **({"mix": dict(mix)} if mix else {})}
+    body = {
+        "size": size,
+        "format": format,
+        **({"mix": dict(mix)} if mix else {}),
+        **({"drop_other": True} if drop_other else {}),
+    }
 
     def ask() -> httpx.Response:
         return httpx.post(asked, json=body, headers=headers, timeout=_TIMEOUT, verify=_trusted())

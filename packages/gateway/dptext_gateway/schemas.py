@@ -90,11 +90,13 @@ class CorpusWish(_RequestBody):
     Attributes:
         size: number of texts; 0 takes most of the pool, in the noisy mix of labels.
         mix: shares of labels in the place of the noisy ones; other labels keep their noisy share of the rest.
+        drop_other: whether columns have declared values alone. A summary without columns refuses it.
     """
 
     size: int = Field(0, ge=0)
     mix: dict[str, Annotated[float, Field(ge=0, le=1)]] | None = None
     format: Literal["jsonl", "csv", "parquet"] = "jsonl"
+    drop_other: bool = False
 
 
 class KeyTold(BaseModel):

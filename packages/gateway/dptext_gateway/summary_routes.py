@@ -161,8 +161,9 @@ def _corpus(read: ReadSummary, body: CorpusWish, wish: Wish, out: Path, wanted: 
     # Without a size the writer takes most of the pool, which may have more texts than one call may write.
     most = MOST_RECORDS if len(read.summary.public.pool.texts) > MOST_RECORDS else 0
     made = write(
-        read, writer="pool", size=body.size or most, mix=body.mix, text=wish.text_field, label=wish.label_field
-    )
+        read, writer="pool", size=body.size or most, mix=body.mix, text=wish.text_field, label=wish.label_field,
+        drop_other=body.drop_other,
+    )  # fmt: skip
     return made.write(out, format=wanted, private=True)
 
 

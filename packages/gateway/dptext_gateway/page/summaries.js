@@ -79,7 +79,7 @@ $("write-form").addEventListener("submit", acting(async (event) => {
   }
   const mix = Object.fromEntries(shares.map((each) => [each.dataset.label, each.valueAsNumber / 100]));
   const body = JSON.stringify({ format: $("format").value, ...($("size").value && { size: $("size").valueAsNumber }),
-    ...(shares.length && { mix }) });
+    ...(shares.length && { mix }), ...(!$("undeclared").hidden && $("drop-other").checked && { drop_other: true }) });
   button.disabled = true;
   say("Writing a corpus.");
   try {
@@ -89,7 +89,7 @@ $("write-form").addEventListener("submit", acting(async (event) => {
       cell($("written"), `${name}: no charge`, "li");
       $("written-box").hidden = false;
     }
-    const more = $("undeclared").hidden ? "" : " Some cells may be other or empty, as the noisy numbers say.";
+    const more = $("undeclared").hidden || $("drop-other").checked ? "" : " Some cells may be other or empty, as the noisy numbers say.";
     say(`${name} was written and downloaded. No charge.${more}`);
   } finally {
     button.disabled = false;

@@ -120,6 +120,10 @@ def test_a_mix_of_labels_and_the_default_size(measured: tuple[Served, str], tmp_
     assert Counter(row["label"] for row in rows) == {"travel": 70, "money": 30}
     corpus = unpacked(wish(gateway, job), tmp_path / "default")
     assert 20 < len(corpus.read_text("utf-8").splitlines()) <= 200
+    corpus = unpacked(wish(gateway, job, size=150, drop_other=True), tmp_path / "declared")
+    rows = [json.loads(line) for line in corpus.read_text("utf-8").splitlines()]
+    assert {row["channel"] for row in rows} <= {"web", "phone", "shop"}
+    assert json.loads(certificate_path(corpus).read_bytes())["derived"]["drop_other"] is True
     refused = wish(gateway, job, mix={"nothing": 0.5})
     assert (kind(refused), refused.status_code) == ("settings", 422)
     assert kind(wish(gateway, job, mix={"travel": 0.7, "money": 0.7})) == "settings"
@@ -243,6 +247,7 @@ def test_a_summary_says_how_many_texts_its_pool_gives(fresh: Served) -> None:
     told = fresh.client.get(f"/v1/summaries/{done['id']}", headers=fresh.headers()).json()
     pool = {*(fresh.folder / "models" / "inbox" / "pool.jsonl").read_text("utf-8").splitlines()}
     assert told["most"] == len(pool) < MOST_RECORDS
+    assert kind(wish(fresh, done["id"], size=20, drop_other=True)) == "settings"
 
 
 def test_columns_have_the_names_of_the_measured_file(fresh: Served, tmp_path: Path) -> None:
