@@ -25,6 +25,8 @@ DICTIONARY_BYTES: Final = 2**25  # most bytes that a page with a dictionary may 
 FOOTER_BYTES: Final = 2**25  # most bytes of the footer in the file
 LENGTHS_A_PAGE: Final = 2**22  # most lengths of a delta encoding: pyarrow unpacks all of them before the first text
 LENGTHS_AT_ONCE: Final = 2**16  # lengths that are unpacked here at once
+_DEEPEST: Final = 12  # levels of structs
+_HEADER: Final = 2**9  # bytes in which most page headers end
 _MOST_ITEMS: Final = 2**22  # most items of a footer
 _MOST_TIMES: Final = 1_000  # most bytes unpacked for each byte of the file
 _VALUE: Final = 16  # bytes of a number, and overhead of a text
@@ -39,6 +41,7 @@ _RLE: Final = 3  # encoding of levels
 _FALSE: Final = 2  # Thrift stores a boolean as the type of its field
 _CODECS: Final = {1: "snappy", 2: "gzip", 4: "brotli", 6: "zstd", 7: "lz4_raw"}
 _INT32, _INT64, _BINARY, _LIST, _STRUCT = 5, 6, 8, 9, 12
+_BITS: Final = {4: 2**15, 5: 2**31, 6: 2**63}  # ends of numbers of 16, 32 and 64 bits
 #: The lists of a footer, by the path of fields to each, with the type of items. Readers ignore the type in the file.
 _LISTS: Final[dict[tuple[int, ...], int]] = {
     **dict.fromkeys([(2,), (4,), (5,), (7,), (4, 1), (4, 4), (4, 1, 3, 8), (4, 1, 3, 13)], _STRUCT),
@@ -101,7 +104,7 @@ def chunks_of(raw: io.BufferedReader) -> list[list[Chunk]]:
     _require(raw.read() == b"PAR1" and size <= end, _NOT_PARQUET)
     _require(size <= FOOTER_BYTES, LARGE)
     raw.seek(end - size)
-    footer = _Compact(io.BytesIO(raw.read(size)), _MOST_ITEMS).struct(())
+    footer = _Compact(raw.read(size), _MOST_ITEMS).struct(())
     raw.seek(0)
     groups = [(_field(group, 1, _LIST), _field(group, 3, _INT64)) for group in _field(footer, 4, _LIST)]
     _require(sum(rows for _, rows in groups) == _field(footer, 3, _INT64))
@@ -132,7 +135,9 @@ def rows_at_once(raw: io.BufferedReader, schema: Any, groups: list[list[Chunk]],
                 _require(left > 0)
                 packed += page.packed
                 if page.kind == _DICTIONARY_PAGE:
-                    longest = max(longest, _longest(raw, page, group[place].codec) if texts else 0)
+                    if texts:  # whatever the texts are, rows of the whole group may be read at once
+                        few = _REPEATED // max(1, page.unpacked) >= group[place].rows
+                        longest = max(longest, page.unpacked if few else _longest(raw, page, group[place].codec))
                     continue
                 width = page.unpacked // max(1, page.values)
                 if page.encoding in (_DELTA_LENGTHS, _DELTA_TEXTS):
@@ -170,8 +175,7 @@ def _pages(raw: io.BufferedReader, chunk: Chunk) -> Iterator[_PageHeader]:
     at, seen = chunk.at, 0
     while seen < chunk.values:
         _require(0 < at < 2**62)
-        raw.seek(at)
-        header = _Compact(raw, 100).struct(_PAGE)
+        header, begin = _header(raw, at)
         kind, unpacked, packed = (_field(header, number, _INT32) for number in (1, 2, 3))
         _require(unpacked <= (DICTIONARY_BYTES if kind == _DICTIONARY_PAGE else PAGE_BYTES), LARGE)
         values = encoding = 0
@@ -180,10 +184,24 @@ def _pages(raw: io.BufferedReader, chunk: Chunk) -> Iterator[_PageHeader]:
             place, number = _DATA_PAGES[kind]
             own = _field(header, place, _STRUCT)
             values, encoding = _field(own, 1, _INT32), _field(own, number, _INT32)
-        page = _PageHeader(raw.tell(), kind, unpacked, packed, values, encoding, own)
+        page = _PageHeader(begin, kind, unpacked, packed, values, encoding, own)
         yield page
         at, seen = page.at + packed, seen + values
     _require(seen == chunk.values)
+
+
+def _header(raw: io.BufferedReader, at: int) -> tuple[_Fields, int]:
+    """Return the fields of the page header at a place, and where its page begins. A header may hold long texts."""
+    size = _HEADER
+    while True:
+        raw.seek(at)
+        read = _Compact(raw.read(size), 100)
+        try:
+            return read.struct(_PAGE), at + read.at
+        except _ShortError:
+            if len(read.data) < size or size > FOOTER_BYTES:
+                raise
+        size *= 64
 
 
 def _longest(raw: io.BufferedReader, page: _PageHeader, codec: int) -> int:
@@ -238,8 +256,7 @@ def _sizes(data: bytes, page: _PageHeader, levels: int) -> tuple[int, int]:
     at = 0
     for _ in range(levels):
         at += 4 + int.from_bytes(data[at : at + 4], "little")
-    read = _Compact(io.BytesIO(data), _MOST_ITEMS)
-    read.raw.seek(at)
+    read = _Compact(data, _MOST_ITEMS, at)
     if page.encoding == _DELTA_LENGTHS:  # the page holds all texts unchanged
         _head(read, page.values)
         return page.unpacked, page.unpacked
@@ -264,18 +281,17 @@ def _head(read: "_Compact", values: int) -> tuple[int, int, int, int]:
 def _lengths(read: "_Compact", values: int) -> Int32s:
     """Return lengths that are packed by their differences. Sums beyond 32 bits become negative, as in pyarrow."""
     block, packs_of_block, count, first = _head(read, values)
-    begin, size, left = read.raw.tell(), block // packs_of_block, count - 1
+    begin, size, left = read.at, block // packs_of_block, count - 1
     packs: list[tuple[int, int, int]] = []  # a pack's first bit, its bits per number, the number added to each
     while left > 0:
         least = read.value(_INT32, _PAGE)
         for width in read.take(packs_of_block):
             if left > 0:
                 _require(width <= 32)
-                packs.append((8 * (read.raw.tell() - begin), width, least))
-                read.raw.seek(size * width // 8, os.SEEK_CUR)
+                packs.append((8 * (read.at - begin), width, least))
+                read.skip(size * width // 8)
                 left -= size
-    end = read.raw.tell()
-    read.raw.seek(begin)
+    end, read.at = read.at, begin
     data = read.take(end - begin)
     words: UInt64s = np.ndarray((len(data) + 1,), "<u8", data + bytes(8), 0, (1,))  # words that begin at any byte
     columns: Integers = np.array(packs, np.int64).reshape(-1, 3).T.copy()
@@ -299,47 +315,56 @@ def _field(fields: _Fields, number: int, kind: int) -> Any:
     return value
 
 
+class _ShortError(UnreadableError):
+    """The bytes end within a value."""
+
+
 @dataclass(slots=True)
 class _Compact:
-    """A reader of Thrift's compact protocol, with a bound on the number of fields and items.
+    """A reader of Thrift's compact protocol from the place `at` of bytes, with a bound on fields and items.
 
     Input that two readers could understand differently counts as damaged: a repeated field, a number of too many bits.
     """
 
-    raw: io.BufferedIOBase
+    data: bytes
     left: int
+    at: int = 0
 
     def struct(self, path: tuple[int, ...]) -> _Fields:
         """Return the fields of the struct at `path`, by number, with their types."""
         found: _Fields = {}
         field = 0
-        while (head := self.take(1)[0]) & 15:
+        while kind := (head := self.byte()) & 15:
             field = field + (head >> 4) if head >> 4 else self.number()
-            _require(0 < field < 100 and field not in found)
-            found[field] = head & 15, self.value(head & 15, (*path, field))
+            if not 0 < field < 100 or field in found:
+                raise UnreadableError(_DAMAGED)
+            found[field] = kind, self.value(kind, (*path, field))
         return found
 
     def value(self, kind: int, path: tuple[int, ...]) -> Any:
         """Return a number, a struct or a list of structs. Any other value is skipped, and None returned."""
         self.left -= 1
-        _require(self.left > 0 and len(path) < 12)
+        if self.left <= 0 or len(path) >= _DEEPEST:
+            raise UnreadableError(_DAMAGED)
+        if kind in _BITS:  # most values, so they come first
+            value = self.varint()
+            value, most = value >> 1 ^ -(value & 1), _BITS[kind]
+            if -most <= value < most:
+                return value
+            raise UnreadableError(_DAMAGED)
         match kind:
             case 1 | 2:  # the type is the value of a boolean
                 return None
             case 3 | 7:
-                self.take(1 if kind == 3 else 8)
+                self.skip(1 if kind == 3 else 8)
                 return None
-            case 4 | 5 | 6:
-                found = self.number()
-                _require(-(2 ** (8 * 2 ** (kind - 3) - 1)) <= found < 2 ** (8 * 2 ** (kind - 3) - 1))
-                return found
             case 8:
                 size = self.varint()
                 _require(size <= FOOTER_BYTES)
-                self.raw.seek(size, os.SEEK_CUR)
+                self.skip(size)
                 return None
             case 9:
-                head = self.take(1)[0]
+                head = self.byte()
                 size, item = self.varint() if head >> 4 == 15 else head >> 4, head & 15
                 _require(_LISTS.get(path) == item and size <= self.left)
                 items = [self.value(item, path) for _ in range(size)]
@@ -353,16 +378,34 @@ class _Compact:
         return value >> 1 ^ -(value & 1)
 
     def varint(self) -> int:
-        value = 0
+        data, at, value = self.data, self.at, 0
         for shift in range(0, 64, 7):
-            byte = self.take(1)[0]
+            if at >= len(data):
+                raise _ShortError(_DAMAGED)
+            byte = data[at]
+            at += 1
             value |= (byte & 127) << shift
             if byte < 128:
                 _require(value < 2**64)
+                self.at = at
                 return value
         raise UnreadableError(_DAMAGED)
 
+    def byte(self) -> int:
+        try:
+            found = self.data[self.at]
+        except IndexError:
+            raise _ShortError(_DAMAGED) from None
+        self.at += 1
+        return found
+
+    def skip(self, size: int) -> None:
+        """Pass over bytes, which may end before: the next value says so."""
+        self.at += size
+
     def take(self, size: int) -> bytes:
-        found = self.raw.read(size)
-        _require(len(found) == size)
+        found = self.data[self.at : self.at + size]
+        if len(found) != size:
+            raise _ShortError(_DAMAGED)
+        self.at += size
         return found

@@ -303,9 +303,9 @@ def test_packed_lengths_are_what_they_were(tmp_path: Path, lengths: list[int]) -
             (page,) = parquet_pages._pages(raw, parquet_pages.chunks_of(raw)[0][0])
             raw.seek(page.at)
             packed = raw.read(page.packed)
-    read = parquet_pages._Compact(io.BytesIO(packed + b"more"), 1_000)
+    read = parquet_pages._Compact(packed + b"more", 1_000)
     assert parquet_pages._lengths(read, len(lengths)).tolist() == lengths
-    assert read.raw.read() == b"more"
+    assert read.data[read.at :] == b"more"
 
 
 def test_what_is_told_of_damaged_delta_pages_is_what_pyarrow_reads(tmp_path: Path) -> None:
@@ -389,7 +389,7 @@ def test_lengths_that_cannot_be_are_refused(head: tuple[int, ...], said: str) ->
         return bytes([number & 127 | 128]) + varint(number >> 7) if number > 127 else bytes([number])
 
     packed = b"".join(map(varint, head)) + bytes(5)
-    read = parquet_pages._Compact(io.BytesIO(packed), 1_000)
+    read = parquet_pages._Compact(packed, 1_000)
     if not said:
         assert parquet_pages._lengths(read, 2**23).tolist() == [0] * head[2]
         return
@@ -399,7 +399,7 @@ def test_lengths_that_cannot_be_are_refused(head: tuple[int, ...], said: str) ->
 
 def test_lengths_of_more_than_32_bits_are_refused() -> None:
     for width, said in ((32, ""), (33, "damaged")):
-        read = parquet_pages._Compact(io.BytesIO(bytes([128, 1, 4, 33, 0, 0, width, 0, 0, 0]) + bytes(300)), 1_000)
+        read = parquet_pages._Compact(bytes([128, 1, 4, 33, 0, 0, width, 0, 0, 0]) + bytes(300), 1_000)
         if said:
             with pytest.raises(parquet_pages.UnreadableError, match=said):
                 parquet_pages._lengths(read, 40)
@@ -419,3 +419,20 @@ def test_texts_that_share_a_long_beginning_are_read_few_at_once(tmp_path: Path, 
     found = [sum(batch.lengths()) for batch in read_batches(path)]
     assert sum(found) == short + 100_000 * long
     assert max(found) < 5_000_000
+
+
+@pytest.mark.parametrize("length", [10, parquet_pages._HEADER, 50_000])
+def test_a_page_header_may_be_long(length: int) -> None:
+    """A text of statistics passes the bytes that are read at first; a header that ends nowhere is damaged."""
+    text = bytes([length & 127 | 128, length >> 7 & 127 | 128, length >> 14]) + bytes(length)
+    header = bytes([0x15, 0, 0x15, 8, 0x15, 8, 0x58, *text, 0]) + b"page"  # kind 0, 4 bytes unpacked and packed
+    for cut in (0, 6):
+        raw = io.BufferedReader(io.BytesIO(b"before" + header[: len(header) - cut]))  # type: ignore[arg-type]
+        if cut:
+            with pytest.raises(parquet_pages.UnreadableError, match="damaged"):
+                parquet_pages._header(raw, 6)
+            continue
+        found, begin = parquet_pages._header(raw, 6)
+        assert [found[number][1] for number in (1, 2, 3)] == [0, 4, 4]
+        raw.seek(begin)
+        assert raw.read() == b"page"
