@@ -176,10 +176,10 @@ def test_less_noise_than_is_stated_is_refuted_by_public_texts_that_leave(unit: s
     assert attacked.bound(from_pool, noise=noise) > attacked.stated
 
 
-@pytest.mark.slow_cases("author", why="the noise of an author's columns is that of documents")
-@pytest.mark.parametrize("unit", ["document", "author"])
-def test_rows_of_a_table_tell_no_more_than_epsilon_and_less_noise_is_refuted(unit: str) -> None:
-    attacked = Attacked(unit, "add_or_remove_one", **COLUMNS_ALONE)
+@pytest.mark.slow_cases("author", "replace_one", why="other scales of the same noise, which small tables enumerate")
+@pytest.mark.parametrize(("unit", "relation"), CASES)
+def test_rows_of_a_table_tell_no_more_than_epsilon_and_less_noise_is_refuted(unit: str, relation: str) -> None:
+    attacked = Attacked(unit, relation, **COLUMNS_ALONE)
     assert attacked.bound_of_rows() <= attacked.stated
     assert attacked.bound_of_rows(noise=0.05) > attacked.stated
 

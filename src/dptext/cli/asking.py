@@ -48,10 +48,12 @@ def author_columns(found: Survey) -> list[str]:
     """Return the columns whose names, not values, say that they may name authors."""
     plain = {name: "".join(letter for letter in name.lower() if letter.isalnum()) for name in found.columns}
     ends = ("", "s", "id", "name")
+    if not found.named:
+        return []
     return [
         name
         for name, letters in plain.items()
-        if found.named and any(letters.endswith(end) and letters.removesuffix(end) in _AUTHORS for end in ends)
+        if any(letters.endswith(end) and letters.removesuffix(end) in _AUTHORS for end in ends)
     ]
 
 

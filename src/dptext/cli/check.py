@@ -299,7 +299,8 @@ def _commands(found: Survey, source: str, typed: list[str], asked: list[str], kn
 
 def _with_labels(found: Survey, labels: str) -> str:
     """Say what to pass to measure labels, and which columns could hold some."""
-    named = [name for name in found.columns if found.could_be(name) == "label" and name not in author_columns(found)]
+    by_name = author_columns(found)
+    named = [name for name in found.columns if found.could_be(name) == "label" and name not in by_name]
     if not named or not found.named:
         return f"With labels: --label-field FIELD {labels}."
     could = ", ".join(_name(found, name) for name in named[:_MOST_COLUMNS])

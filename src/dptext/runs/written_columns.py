@@ -54,7 +54,10 @@ class WrittenColumns:
         return (dict(zip(self.columns, row, strict=True)) for row in zip(*self.columns.values(), strict=True))
 
     def undeclared(self, summary: Summary) -> Iterator[str]:
-        """Yield a sentence if columns have values of no declared one: empty in numbers and dates, else a text."""
+        """Yield a sentence on columns in which no declared value was seen, and one on values that are not declared.
+
+        These are empty in numbers and dates, else a text.
+        """
         own = [each for each in summary.spec.axes.columns if each.name in self.columns]
         names = {each.name: each.rest if isinstance(each, ListedColumn) else None for each in own}
         others = {
@@ -62,6 +65,17 @@ class WrittenColumns:
             for each in own
             if names[each.name] is not None or not each.null
         }
+        noisy = summary.noisy_rows.shares
+        unseen = [
+            each.name
+            for axis, each in enumerate(summary.spec.axes.columns, 1)
+            if not noisy[axis][: len(each.shown)].any()
+        ]
+        if unseen:
+            yield (
+                f"No declared value was seen beyond noise in {', '.join(unseen)}: is the declaration spelled as in the "
+                f"table?{' Its values are drawn evenly.' * summary.drop_other}"
+            )
         if any(others.values()):
             said = ", ".join(f"{n:,} of {name} ({names[name] or 'empty'})" for name, n in others.items() if n)
             yield f"Values that are not declared: {said}, as noisy numbers have them. --drop-other writes none."

@@ -9,6 +9,7 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -60,7 +61,7 @@ class Marginal:
         return np.ravel_multi_index(tuple(places[:, axis] for axis in self.axes), self.shape).astype(np.int64)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # without slots: a wide table asks for names, sizes and pairs again and again
 class Axes:
     """The labels, the columns that are measured, and `topics` topics of texts, in order.
 
@@ -83,12 +84,12 @@ class Axes:
         columns = tuple(column for column in schema if not isinstance(column, IdColumn))
         return cls(len(labels), columns, topics if columns else 0)
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """The names of all axes."""
         return (LABEL, *(column.name for column in self.columns), *((TOPIC,) if self.topics else ()))
 
-    @property
+    @cached_property
     def sizes(self) -> tuple[int, ...]:
         """The number of cells of each axis."""
         return (max(1, self.labels), *map(len, self.columns), *((self.topics,) if self.topics else ()))
@@ -114,7 +115,7 @@ class Axes:
         """The numbers by each column. Those by label are counts, and those by topic are topics."""
         return tuple(map(self.marginal, range(1, self.topic)))
 
-    @property
+    @cached_property
     def pairs(self) -> dict[str, Marginal]:
         """All pairs by name, such as "priority+amount", those with few cells first, but for labels and topics."""
         first = 0 if self.labels else 1

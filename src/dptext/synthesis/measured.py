@@ -210,7 +210,7 @@ class MeasuredSpec(CorpusSpec, ABC):
     @property
     def axes(self) -> Axes:
         """The labels, the columns that are measured, and topics. ConfigError: see `Axes.of`."""
-        return Axes.of(self.labels, self.schema, self.topics)
+        return _axes(tuple(self.labels), self.columns, self.topics)
 
     @property
     def pool_writes(self) -> bool:
@@ -254,10 +254,9 @@ class MeasuredSpec(CorpusSpec, ABC):
     @property
     def pairs_named(self) -> str:
         """A sentence on the pairs of columns that are measured and those that are not; topics only if measured."""
-        there = {name for name, each in self.axes.pairs.items() if each in self.marginals}
-        others = [
-            name for name, each in self.axes.pairs.items() if name not in there and self.axes.topic not in each.axes
-        ]
+        pairs, known, topic = self.axes.pairs, {*self.marginals}, self.axes.topic
+        there = {name for name, each in pairs.items() if each in known}
+        others = [name for name, each in pairs.items() if name not in there and topic not in each.axes]
         said = f"Pairs of columns that are measured: {', '.join(sorted(there)) or 'none'}."
         if others:
             said += f" Not measured: {', '.join(others)} (noise would hide them, or --pairs does not name them)."
@@ -372,6 +371,12 @@ class MeasuredSpec(CorpusSpec, ABC):
             for each in self._layout(noise, shares, dim=1, width=1).blocks:
                 found[each.name] = math.hypot(found[each.name], noise.scale / each.part)
         return found
+
+
+@lru_cache(64)
+def _axes(labels: tuple[str, ...], columns: tuple[str, ...], topics: int) -> Axes:
+    """Return the axes, which are asked for often: of many columns all pairs take time."""
+    return Axes.of(labels, _schema(columns), topics)
 
 
 @lru_cache(64)

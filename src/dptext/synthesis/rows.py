@@ -76,17 +76,19 @@ class RowModel:
     def without_other(self) -> Self:
         """Return the model of rows in which every value is a listed one, or null where a column may be null.
 
-        A column of which nothing else is known keeps its cells.
+        Listed values of which none was seen beyond noise are equally likely.
         """
-        kept = [np.ones(len(self.shares[0]))]
-        for column, own in zip(self.axes.columns, self.shares[1:], strict=True):
+        kept, own = [np.ones(len(self.shares[0]))], [self.shares[0]]
+        for column, noisy in zip(self.axes.columns, self.shares[1:], strict=True):
             there = np.ones(len(column))
             there[column.unlisted] = column.null and column.unlisted == len(column) - 1
-            kept.append(there if own @ there > 0 else np.ones(len(column)))
+            kept.append(there)
+            own.append(noisy if noisy @ there > 0 else _normal(there))
         for edge in reversed(self.edges):  # children first: a cell is as likely as its children's listed values make it
-            if edge.parent:  # labels are given
-                kept[edge.parent] = kept[edge.parent] * (edge.shares @ kept[edge.child])
-        shares = tuple(_normal(own * there) for own, there in zip(self.shares, kept, strict=True))
+            likely = kept[edge.parent] * (edge.shares @ kept[edge.child])
+            if edge.parent and own[edge.parent] @ likely > 0:  # labels are given
+                kept[edge.parent] = likely
+        shares = tuple(_normal(each * there) for each, there in zip(own, kept, strict=True))
         edges = tuple(
             replace(edge, shares=_rows(edge.shares * kept[edge.child], shares[edge.child])) for edge in self.edges
         )
