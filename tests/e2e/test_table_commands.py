@@ -198,6 +198,10 @@ def test_the_field_of_the_labels_names_them_in_pairs_and_labels_of_the_pool_are_
     assert "write u.summary u.written.csv --drop-other" in done.stdout
     assert named in " ".join(ran(folder, "summary", "show", "u.summary").split())
     assert summarizing.by_label({"pairs": ["a+b"], "columns": ["a: x|y"]}, "a")["pairs"] == ["a+b"]  # a column's own
+    followed = [
+        summarizing.by_label({"text_follows": each}, "a")["text_follows"] for each in (["a", "b"], ["a"], ["b"])
+    ]
+    assert followed == [["b"], ["none"], ["b"]]
     assert summarizing.by_label({"pairs": ["x\\+y+b", "b+x\\+y"]}, "x+y")["pairs"] == ["label+b", "b+label"]
 
 
@@ -257,7 +261,7 @@ def test_columns_come_from_a_public_table_or_from_the_settings_file(folder: Path
     (tmp_path / "dptext.toml").write_text("[columns]\nsize = 3\n")
     done = dptext("--config", tmp_path / "dptext.toml", *given, cwd=folder)
     assert done.returncode == 2
-    assert "[columns], which is of texts" in done.stderr
+    assert "[columns], which is of texts, found 'columns.size'." in done.stderr
 
 
 @pytest.mark.parametrize("named", ["day size paid", "paid day size"])
@@ -295,7 +299,7 @@ def test_texts_follow_a_column_by_the_commands(folder: Path) -> None:
 
 def test_a_dry_run_says_how_columns_were_understood(folder: Path) -> None:
     said = ran(folder, "summarize", "private.csv", "no.summary", *READ, *LABELLED, *COLUMNS, "--dry-run")
-    assert "Values and bins: size has 2 of them, from small to large; paid has 10 of them" in said
+    assert "Values and bins: size has 2 of them, the first is small, the last large; paid has 10 of them" in said
     assert "Pairs of columns that are measured: size+paid. Not measured: label+size, " in said
 
 

@@ -86,10 +86,9 @@ def config() -> Config:
     mechanism, model, columns = data.pop("mechanism", {}), data.pop("model", None), data.pop("columns", {})
     summary = data.pop("summary", {})
     unknown = sorted(data.keys() - set(_FIELDS))
-    texts = isinstance(columns, dict) and not any(map(_no_text, columns.values()))
-    if unknown or not (
-        isinstance(mechanism, dict) and isinstance(summary, dict) and texts and isinstance(model, str | None)
-    ):
+    told = columns.items() if isinstance(columns, dict) else [("", columns)]
+    unknown += [f"columns.{name}".rstrip(".") for name, what in told if not name or _no_text(what)]
+    if unknown or not (isinstance(mechanism, dict) and isinstance(summary, dict) and isinstance(model, str | None)):
         raise ConfigError(
             f"Expected {path} to hold {', '.join(_FIELDS)}, model (a folder) and the tables [mechanism], [summary] and "
             f"[columns], which is of texts{f', found {unknown[0]!r}' if unknown else ''}."

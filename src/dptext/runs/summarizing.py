@@ -248,10 +248,17 @@ def summarize(
 
 
 def by_label(settings: Mapping[str, Json], label: str | None) -> dict[str, Json]:
-    """Return settings in whose pairs the column of the labels may have its own name, unless it is declared, too."""
-    found, pairs = dict(settings), settings.get("pairs")
+    """Return settings in which the column of the labels may have its own name, unless it is declared, too.
+
+    In pairs it stands for the labels. Among columns that texts follow it is left out: texts follow labels anyway.
+    """
+    found, pairs, followed = dict(settings), settings.get("pairs"), settings.get("text_follows")
     declared = {each.name for each in schema_of(column_lines(settings.get("columns")))}
-    if label is None or label in declared or not isinstance(pairs, list | tuple):
+    if label is None or label in declared:
+        return found
+    if isinstance(followed, list | tuple) and label in followed:
+        found["text_follows"] = [each for each in followed if each != label] or ["none"]
+    if not isinstance(pairs, list | tuple):
         return found
     own = together([label])
     found["pairs"] = [

@@ -58,6 +58,8 @@ class WrittenColumns:
 
         These are empty in numbers and dates, else a text.
         """
+        if not summary.spec.axes.columns:
+            return
         own = [each for each in summary.spec.axes.columns if each.name in self.columns]
         names = {each.name: each.rest if isinstance(each, ListedColumn) else None for each in own}
         others = {

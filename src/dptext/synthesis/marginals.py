@@ -156,7 +156,9 @@ class Axes:
         for name in pairs:
             if name not in known:
                 raise ConfigError(
-                    f"Expected {name!r} to be a pair of columns, such as {', '.join([*usual][:4]) or 'none'}."
+                    f"Expected {name!r} to be a pair of columns, such as {', '.join([*usual][:4])}."
+                    if usual
+                    else f"Expected no pair {name!r}: there are fewer than two columns to measure."
                 )
             if known[name].size > _LARGEST:
                 raise ConfigError(f"Expected {name!r} to have at most {_LARGEST:,} cells, found {known[name].size:,}.")

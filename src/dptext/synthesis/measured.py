@@ -244,7 +244,7 @@ class MeasuredSpec(CorpusSpec, ABC):
         unit = "documents" if self.unit == "document" else "the weight of authors"
         plan = f"Measured, each number of {unit} with this standard deviation of its noise: {', '.join(said)}."
         columns = (
-            f"{each.name} has {len(each.shown):,} of them, from {each.shown[0]} to {each.shown[-1]}"
+            f"{each.name} has {len(each.shown):,} of them, the first is {each.shown[0]}, the last {each.shown[-1]}"
             for each in self.axes.columns
         )
         if not self.axes.columns:

@@ -116,7 +116,7 @@ def test_settings_have_the_pairs_that_their_noise_leaves_and_keep_them() -> None
         ({"columns": ("topics: x|y",), "topics": 4, "pairs": ()}, "no column 'topics' beside topics"),
         ({"columns": ("id: x|y",), "pairs": ()}, "no column 'id' beside the ids of rows"),
         ({"pairs": ("size+weight",)}, "'size\\+weight' to be a pair of columns, such as label\\+size"),
-        ({"columns": (), "text_follows": ()}, "pair of columns, such as none"),
+        ({"columns": (), "text_follows": ()}, "fewer than two columns to measure"),
         ({"columns": (), "pairs": ("none",), "text_follows": (), "column_share": 0.2}, "no share of rho for columns"),
         (
             {
