@@ -214,7 +214,7 @@ def test_what_cannot_be_measured_or_written_is_refused_before_anything_is_read(f
         (*measured, *LABELLED, "--column", "topic: a|b"): "to be no other field, found that the field of",
         (*measured, "--column", "weight: 1..5"): "lacks a column that was named",
         (*measured, "--column", "size: @nowhere.txt"): "nowhere.txt",
-        (*measured, "--column", "size: small|large", "--pairs", "size+weight"): "to be a pair of columns",
+        (*measured, "--column", "size: small|large", "--pairs", "size+weight"): "fewer than two columns",
         (*measured, *LABELLED, "--column", "label: small|large"): "no column 'label' beside labels",
         ("write", "t.summary", "no.txt", "--writer", "pool"): "no.txt",
         ("write", "t.summary", "no.jsonl", "--text-field", "paid"): "paid",

@@ -11,7 +11,7 @@ import pytest
 from dptext.errors import ConfigError, PrivacyError
 from dptext.privacy.guarantee import Relation
 from dptext.synthesis.blocks import COUNTS, SumLayout
-from dptext.synthesis.marginals import Axes, marginal_shares
+from dptext.synthesis.marginals import Axes, Marginal, marginal_shares
 from dptext.synthesis.readings import PublicReader
 from dptext.synthesis.summary import SummarySpec
 from dptext.synthesis.sums import STEPS, Noise, PrivateSum
@@ -186,3 +186,19 @@ def test_names_that_hold_a_plus_are_told_from_pairs() -> None:
     with pytest.raises(PrivacyError, match="one name"):
         SumLayout.of({}, dict.fromkeys([twice[0].name], 1.0), Noise(1.0, Relation.REPLACE_ONE), rows=1, marks=0,
                      marginals=twice)  # fmt: skip
+
+
+def test_a_wide_table_makes_its_pairs_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sixty columns have 1,770 pairs, which settings, the plan and the noise all ask for."""
+    made = list[tuple[int, ...]]()
+    usual = Axes.marginal
+
+    def counted(axes: Axes, *places: int) -> Marginal:
+        made.append(places)
+        return usual(axes, *places)
+
+    monkeypatch.setattr(Axes, "marginal", counted)
+    spec = SummarySpec(columns=tuple(f"wide{i}: 0..9 by 1" for i in range(60)), about=50, text_follows=("none",))
+    assert (len(spec.plan) > 1_000, spec.deviations() != {}, spec.guarantee().epsilon) == (True, True, 1.0)
+    pairs = [each for each in made if len(each) == 2]
+    assert len(pairs) == len({*pairs}) == 1_770
