@@ -23,15 +23,18 @@ def fitted(**more: object) -> FittedSummary:
 
 
 def test_the_estimate_is_the_time_of_some_public_texts_times_the_public_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first reading, which may compile, does not count."""
     ready, read = fitted(), list[int]()
 
     def slow(space: PublicSpace, texts: list[str]) -> None:
         read.append(len(texts))
-        time.sleep(0.001 * len(texts))
+        end = time.process_time() + 0.001 * len(texts) * (5 if len(read) == 1 else 1)
+        while time.process_time() < end:
+            pass
 
     monkeypatch.setattr(PublicSpace, "features", slow)
     assert 5 <= corpus_runs._expected(ready) < 50
-    assert len(read) == 1
+    assert len(read) == 2
     assert 64 <= read[0] <= 128
 
 
