@@ -129,6 +129,9 @@ def test_authors_and_tables_and_numbers(letters: Path) -> None:
     written = tomllib.loads((letters / "dptext.toml").read_text())
     assert written["author-field"] == "who"
     assert written["summary"] == {"epsilon": 1.0, "about": 30, "unit": "author", "topics": 4}
+    few = ("--label-field", "topic", "--labels", "health,money", "--column", "who: a|b|c", "--force")
+    done = dptext(*CORPUS, "--for", "table", "--about", "30", *few, cwd=letters)
+    assert "about 15 documents for each of 2 labels are few" in done.stdout  # as the dry run says
     done = dptext(*CORPUS, "--for", "numbers", "--force", cwd=letters)
     assert [each[0] for each in commands(done.stdout)] == ["summarize", "summary"]
 

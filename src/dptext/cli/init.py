@@ -178,7 +178,7 @@ def _corpus(begun: InitFiles, answers: CorpusAnswers, wanted: Needs, about: int 
         examples = _EXAMPLES.format(there=f"Beside the texts, {begun.source} has {listed(beside)}.")
     _write(fields, "summary", chosen, answers.columns, examples, force=force)
     summary = begun.source.with_name(f"{begun.stem}.summary")
-    _say(answers.why(corpus=wanted is not Needs.NUMBERS), promised.guarantee(), begun)
+    _say(answers.why(corpus=wanted is not Needs.NUMBERS), promised.guarantee(), begun, promised.advice)
     if examples:
         print(_COLUMNS.format(path=begun.source, file=FILE))
     if about is None:
@@ -252,8 +252,8 @@ def _write(
     Target(FILE, force).write((settings_to_toml({**fields, table: settings, **kept}) + examples).encode())
 
 
-def _say(why: str, promised: Guarantee, begun: InitFiles) -> None:
-    lines = [why, promised.sentence(), by_law(promised), *begun.taken()]
+def _say(why: str, promised: Guarantee, begun: InitFiles, advice: str = "") -> None:
+    lines = [why, promised.sentence(), by_law(promised), *advice.splitlines(), *begun.taken()]
     print("\n".join(lines), end="\n\n")
 
 

@@ -131,7 +131,8 @@ def _bound(promised: Guarantee) -> dict[str, str]:
     if promised.relation is not Relation.REPLACE_ONE and not promised.metric:
         there = {f"after_{each}": _percent(guess_whether_there(promised, each)) for each in _GUESSES}
         after = {
-            each: f"{n} about what a {_NOUN[promised.unit]} says ({there[each]} whether it is there)"
+            each: f"{n} about what {'an' if promised.unit is Unit.AUTHOR else 'a'} {_NOUN[promised.unit]} says "
+            f"({there[each]} whether it is there)"
             for each, n in after.items()
         }
     return {"the": "Between words at distance 1 the" if promised.metric else "The", **after}
