@@ -355,6 +355,34 @@ def test_another_corpus_than_one_of_synthesize_is_read_by_the_users_names() -> N
     assert "accuracy" in json.loads(done.stdout)["rows"]["released"]
 
 
+def test_a_mix_of_labels_alone_is_not_said_to_teach_more_than_public_texts() -> None:
+    """Nine in ten private texts have one label. Whoever knows that says so of every text, without a corpus."""
+    found = [each for each in sample_records(4_000, seed=8) if each.label in ("health", "travel")]
+    health, travel = ([each.text for each in found if each.label == name] for name in ("health", "travel"))
+    many = [{"text": text, "label": "health"} for text in health[:450]]
+    few = [{"text": text, "label": "travel"} for text in travel[:50]]
+    write_lines("private.jsonl", many[::2] + few[::2])
+    write_lines("test.jsonl", many[1::2] + few[1::2])
+    public = [{"text": f"{words} {i} {i * 7} {i * 13}", "label": name} for i in range(100) for words, name in
+              (("no clue here", "health"), ("no hint here", "travel"))]  # fmt: skip
+    write_lines("public.jsonl", public)
+    write_lines(
+        "corpus.jsonl",
+        [{"text": f"so and so {i} {i * 11}", "label": "health" if i % 10 else "travel"} for i in range(200)],
+    )
+    given = ["utility", "corpus", "private.jsonl", "corpus.jsonl", "--public", "public.jsonl", "--test", "test.jsonl"]
+    done = CliRunner().invoke(app, [*given, "--label-field", "label", "--json", "--seed", "1"])
+    assert done.exit_code == 0, (done.output, done.exception)
+    data = json.loads(done.stdout)
+    rows = data["rows"]
+    assert rows["most frequent label"]["accuracy"] == pytest.approx(0.9, abs=0.01)
+    assert rows["released"]["accuracy"]["value"] == pytest.approx(0.9, abs=0.01)
+    assert rows["public, same mix"]["accuracy"]["value"] > 0.85
+    assert rows["released"]["macro_f1"]["value"] < 0.55
+    assert "have the most frequent label" in data["answer"][0]
+    assert "The corpus teaches more" not in data["answer"][0]
+
+
 def test_a_table_is_judged_by_the_columns_of_its_summary_or_by_named_ones() -> None:
     """Columns, pairs and what texts tell of columns, beside originals and columns without relations."""
     found = sample_records(300, seed=4)

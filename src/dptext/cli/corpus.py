@@ -1,6 +1,7 @@
 """`dptext utility corpus`: measure what a synthetic corpus kept of a private one, beside originals and public texts."""
 
 import contextlib
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -43,11 +44,13 @@ from dptext.utility.tables import (
 
 RELEASED = "released"
 INDEPENDENT = "independent"  # originals, each column in another order
+MIXED = "public, same mix"  # public texts with the mix of labels that the corpus has
+FREQUENT = "most frequent label"  # always the label that most originals have
 AS_MANY, AS_MANY_PUBLIC = "as many originals", "as many public"  # as texts of the corpus, where these are fewer
 _FROM_TEXT, _EACH = " from text", " tv"
 _FIT = 5  # columns of a table's numbers on a screen
 _SHOWN = ("accuracy", "told_apart", "topics_tv", "mix_l1")
-_HEADS = ("accuracy", "told_apart", "frechet", "precision", "recall", "topics_tv", "mix_l1", "own_label")
+_HEADS = ("accuracy", "macro_f1", "told_apart", "frechet", "precision", "recall", "topics_tv", "mix_l1", "own_label")
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +153,14 @@ def _measured(
     """
     rows: dict[str, dict[str, Estimate | float]] = {}
     answered: dict[str, Answers] = {}
+
+    def taught(row: str, known: Sequence[tuple[str, str]]) -> None:
+        trained = train_tfidf([text for text, _ in known], [label for _, label in known], seed=seed)
+        found = evaluate(trained, real, seed=seed)
+        rows.setdefault(row, {}).update({"accuracy": found.accuracy, "macro_f1": found.macro_f1})
+        answered[row] = right_answers(trained, real)
+
+    mix = Counter(record.label for record in parts[RELEASED] if record.label)
     for row, records in parts.items():
         texts: Sequence[str] = [record.text for record in records]
         given: Sequence[str | None] = [record.label for record in records]
@@ -164,13 +175,30 @@ def _measured(
             texts, given = best_zero_shot(texts, names, embedder, real)
         known = [(text, label) for text, label in zip(texts, given, strict=True) if label]
         if names and known:
-            trained = train_tfidf([text for text, _ in known], [label for _, label in known], seed=seed)
-            rows[row]["accuracy"] = evaluate(trained, real, seed=seed).accuracy
-            answered[row] = right_answers(trained, real)
-    three = (ORIGINAL, RELEASED, PUBLIC_ONLY)
-    if not answered.keys() >= {*three}:
+            taught(row, known)
+            mixed = _in_mix(known, mix, seed) if row == PUBLIC_ONLY else []
+            if len({label for _, label in mixed}) > 1:
+                taught(MIXED, mixed)
+    judged = [record.label for record in real if record.label]
+    if names and judged:
+        frequent = Counter(record.label for record in parts[ORIGINAL] if record.label).most_common(1)[0][0]
+        rows[FREQUENT] = {"accuracy": judged.count(frequent) / len(judged)}
+    if not answered.keys() >= {ORIGINAL, RELEASED, PUBLIC_ONLY}:
         return rows, None
-    return rows, closed_gap(*(answered[row] for row in three), seed=seed)
+    public = max((row for row in (PUBLIC_ONLY, MIXED) if row in answered), key=lambda row: float(answered[row].mean()))
+    return rows, closed_gap(*(answered[row] for row in (ORIGINAL, RELEASED, public)), seed=seed)
+
+
+def _in_mix(known: Sequence[tuple[str, str]], mix: Mapping[str, int], seed: int) -> list[tuple[str, str]]:
+    """Return as many texts as there are with the labels in this mix, at random; none if a label has no text."""
+    there = Counter(label for _, label in known)
+    times = min((there[label] / n for label, n in mix.items()), default=0.0)
+    left, found = {label: int(times * n) for label, n in mix.items()}, list[tuple[str, str]]()
+    for i in np.random.default_rng(seed).permutation(len(known)).tolist():
+        if left.get(label := known[i][1], 0):
+            left[label] -= 1
+            found.append(known[i])
+    return found
 
 
 def _as_many(records: Sequence[Record], made: Sequence[Record], seed: int) -> Sequence[Record]:
@@ -320,8 +348,11 @@ def _learned(
     if public is None or closed is None:
         return [f"{said}; the public texts have no labels to learn from."]
     named = " (labelled by the names of the labels)" if guessed else ""
-    said += f", from the public texts{named} {cell(public, interval)}."
-    return [f"{said} {closed.sentence}"]
+    mixed = f" ({cell(right[MIXED], interval)} in the mix of the corpus)" if MIXED in right else ""
+    said += (
+        f", from the public texts{named} {cell(public, interval)}{mixed}; {cell(right[FREQUENT], interval)} have the "
+    )
+    return [f"{said}most frequent label. {closed.sentence}"]
 
 
 def worth(made: Estimate, public: Estimate) -> str:

@@ -139,7 +139,8 @@ def put(folder: Path, sizes: DemoSizes) -> None:
          "--about", sizes.private),
         ("summary", "show", summary),
         ("write", summary, out, "--writer", "pool", "--label-field", "topic"),
-        ("utility", "corpus", private_file, out, "--public", public_file, "--label-field", "topic"),
+        ("utility", "corpus", private_file, out, "--public", public_file, "--label-field", "topic",
+         "--test", folder / "test.csv"),
     ):  # fmt: skip
         print(f"  {shlex.join(['dptext', *map(str, command)])}")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
@@ -41,6 +40,8 @@ class LabelWords:
     ) -> LabelWords:  # fmt: skip
         """Return the words whose numbers exceed the expected ones by more than chance gives any word.
 
+        If none does, one is shown with a chance of 2.5% at most. The interval of a shown number does not hold 0.
+
         `known` has the noisy numbers `(labels, width)`, and `counts` those of units `(labels,)`. `rates`
         `(labels, width)` are those of public texts, which vary as those of so many independent `texts` `(labels,)` do.
         `telling` `(width,)` says which words can be shown.
@@ -50,7 +51,7 @@ class LabelWords:
         gained = known.numbers - usual
         spread = _spread(known.deviation, counts.deviation, units, rates, texts[:, None])
         candidates = max(2, len(gained) * int(telling.sum()))
-        beyond = gained > spread * math.sqrt(2 * math.log(candidates))  # about the largest of so many deviations
+        beyond = gained > spread * NormalDist().inv_cdf(1 - WRONG / 2 / candidates)
         found = []
         for numbers, more, expected, shown in zip(known.numbers, gained, usual, beyond & telling, strict=True):
             order = np.argsort(-more, kind="stable")

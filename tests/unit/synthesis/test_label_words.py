@@ -45,7 +45,8 @@ def test_95_of_100_intervals_of_shown_words_hold_their_number(larger: int, more:
     clean = USUAL.copy()
     clean[:, :larger] += more
     assert not_covered(clean, lambda found: found.margin) <= 0.05
-    assert not_covered(clean, lambda _: NORMAL * DEVIATION) > 0.06  # as if each word had been named beforehand
+    alone = not_covered(clean, lambda _: NORMAL * DEVIATION)  # as if each word had been named beforehand
+    assert alone > 0.06 if larger else alone <= 0.025 + 3 * np.sqrt(0.025 / 200)  # hardly a run shows any word
 
 
 class Marking:
