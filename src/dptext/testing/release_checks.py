@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from dptext import audits
+from dptext.audits.report import Report
 from dptext.audits.trials.distinguishing import separation
 from dptext.audits.trials.enumeration import enumerable
 from dptext.errors import ConfigError, DPTextError
@@ -159,15 +160,22 @@ def check_guarantee(case: Case) -> None:
         if claim.metric is not None:
             require(isinstance(mechanism, HasMetric), "a mechanism with a metric knows the distance of two records")
         report = audits.distinguish(mechanism, pairs=pairs, claim=claim, trials=TRIALS, confidence=_SURE)
-        require(not report.refutes(claim), f"the guarantee per {unit} survives distinguish")
+        _require_survival(report, claim, "distinguish")
         if isinstance(mechanism, HasLatent):
             report = audits.whitebox(mechanism, pairs=pairs, claim=claim, trials=4 * TRIALS, confidence=_SURE)
-            require(not report.refutes(claim), f"the guarantee per {unit} survives whitebox")
+            _require_survival(report, claim, "whitebox")
         if isinstance(mechanism, HasDistribution):
             listed = [pair for pair in pairs if enumerable(mechanism, pair)]
             require(bool(listed), "the outputs of short texts can be enumerated")
             report = audits.exact(mechanism, pairs=listed, claim=claim, trials=4 * TRIALS)
-            require(not report.refutes(claim), f"the guarantee per {unit} survives enumeration")
+            _require_survival(report, claim, "exact")
+
+
+def _require_survival(report: Report, claim: Guarantee, audit: str) -> None:
+    """Raise ContractError with the bound that was found, and the audit that looks closer, if it refutes the claim."""
+    spent = f"epsilon is at least {report.epsilon_lower_bound:.3g}, not {claim.epsilon:.3g}"
+    found = f"{'; '.join(report.defects) or spent} (dptext audit {audit} --model MODEL has more trials)"
+    require(not report.refutes(claim), f"the guarantee per {claim.unit} survives {audit}: {found}")
 
 
 def check_settings(case: Case) -> None:
