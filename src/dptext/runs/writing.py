@@ -32,6 +32,8 @@ from dptext.synthesis.kept_writing import KeptWriting
 from dptext.synthesis.pool import pool_texts
 from dptext.synthesis.spec import Progress, Synthetic
 from dptext.synthesis.summary import Summary
+from dptext.text.formats import spelled
+from dptext.text.labels import meaning
 from dptext.text.reading import as_records, of_public_files
 from dptext.text.records import ID_FIELD, LABEL_FIELD, TEXT_FIELD, Fields, Release
 from dptext.text.tables import Texts
@@ -190,6 +192,7 @@ def prepared(
         space = found.public.pool.space
         if space is not None and isinstance(space.encoder, OwnEncoder):
             space.encoder.embed([])  # it judges what is written: that it is not here is said before the work
+    mix = None if mix is None else _by_label(mix, found.spec.labels)
     mixed = replace(found if mix is None else found.mixed(mix), rounded=rounded, drop_other=drop_other)
     return Prepared(mixed, certificate, digest, inputs, name, how, instead, mix, carried)
 
@@ -337,6 +340,16 @@ def _too_large(of: Summary, how: FromPool | FromLanguage) -> Iterator[str]:
     there = len(of.public.pool.texts)
     if isinstance(how, FromPool) and how.size > there and {POINTS, TOPICS} & {*of.spec.blocks} and not of.spec.columns:
         yield f"{how.size:,} texts are wanted, and the pool has {there:,} different ones: no more leave."
+
+
+def _by_label(mix: Mapping[str, float], labels: Sequence[str]) -> dict[str, float]:
+    """Return a mix whose labels are spelled as those of the summary: they may be numbers, or spelled otherwise."""
+    own = {meaning(each): each for each in labels}
+    named = {name: str(spelled(name)) for name in mix}
+    found = {own.get(meaning(text), text): mix[name] for name, text in named.items()}
+    if len(found) < len(mix):
+        raise ConfigError(f"Expected each label once in the mix, found {', '.join(named.values())}.")
+    return found
 
 
 def _shares(of: Summary, mix: Mapping[str, float] | None) -> Iterator[str]:

@@ -24,7 +24,7 @@ _CLOSE: Final = 0.01  # the mix of the matched pool is within this part of each 
 _UNLIKELY: Final = -300.0  # least difference of log-probabilities, so that odds stay within the range of floats
 #: More texts of a label leave than the pool is estimated to have, in times: the numbers of the pool are noisy.
 _NOISY: Final = 2.0
-_ASKED: Final = 1.25
+_ASKED: Final = 1.05
 _FEW: Final = 0.02  # labels with a smaller share of the released texts are not reported in `others`
 # Ridge, as a part of the mean variance. Without a ridge the last directions decide, in which only the pool varies.
 _RIDGE: Final = 0.3

@@ -82,7 +82,7 @@ class Shortage:
         few, more = f"The pool seems to have too few texts of some labels: {'; '.join(named)}.", ""
         if self.texts < self.most:
             few += f" {self.texts:,} texts leave, not {self.most:,}, so that the mix of labels is kept."
-            more = ", or set size for more"
+            more = ", or set size for more, of which some are then of other kinds"
         if self.others:
             few += (
                 f" The other texts labelled {', '.join(self.others[:_NAMED])} are the nearest ones, probably of other "

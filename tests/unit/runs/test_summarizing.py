@@ -242,6 +242,18 @@ def test_a_mix_and_settings_of_the_writer(summary: Synthesized) -> None:
         dp.write(summary, writer="poet")
 
 
+def test_a_mix_takes_labels_as_they_are_known_elsewhere() -> None:
+    """Numbers in Python, as `labels` takes them; other spellings of one label are one label."""
+    codes = {name: i for i, name in enumerate(("health", "travel", "money", "leisure"))}
+    rows = [{"text": each.text, "label": codes[each.label or ""]} for each in dp.sample_records(150, seed=1)]
+    made = dp.summarize(rows, POOL, label="label", labels=range(4), encoder="glove", about=150, epsilon=8.0)
+    written = dp.write(made, size=40, mix={0: 0.5, 1.0: 0.5}, seed=1)
+    assert {str(each.label) for each in written.releases} == {"0", "1"}
+    assert written.certificate.derived["mix"] == {"0": 0.5, "1": 0.5}
+    with pytest.raises(ConfigError, match="each label once"):
+        dp.write(made, mix={0: 0.5, "0": 0.2})  # type: ignore[dict-item]
+
+
 def test_a_mix_chooses_and_does_not_label(summary: Synthesized) -> None:
     """Where one label is wanted alone, texts of other labels do not leave under its name."""
     own = {record.text: record.label for record in dp.sample_records(200, seed=2)}

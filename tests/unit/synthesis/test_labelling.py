@@ -188,6 +188,8 @@ def test_a_mix_that_was_asked_for_says_where_the_pool_has_fewer_texts(asked: boo
     assert told is None or (told.others, told.there) == (("a",), 180)
     assert told is None or "a: 60% wanted, 18% of the pool is read as a" in told.sentence
     assert told is None or "The pool seems to have 180 texts of this mix." in told.sentence
+    shares, about = np.array([0.8, 0.2]), np.array([629.0, 371.0])  # a seventh more than the pool seems to have
+    assert (shortage(("a", "b"), shares, about, np.array([719, 180]), 899, asked=asked) is not None) == asked
 
 
 def points(rng: np.random.Generator, *counts: int) -> np.ndarray:
@@ -289,4 +291,7 @@ def test_a_shortage_names_the_label_that_lacks_most_even_if_estimates_say_that_n
     told = shortage(("a", "b"), np.array([300.0, 300.0]), np.array([400.0, 400.0]), np.array([200, 200]), 700)
     assert told is not None
     assert "labels: a: 50% wanted, 50% of the pool is read as a by the noisy numbers." in told.sentence
-    assert "worded like the private ones, of each label, or set size for more. If you know" in told.sentence
+    assert (
+        "worded like the private ones, of each label, or set size for more, of which some are then of other kinds. If"
+        in told.sentence
+    )
