@@ -239,9 +239,10 @@ def _paid_for(charge: Charge) -> str:
     of, units = charge.request.settings, charge.request.units_per_subject
     lists = {name: of.get(name) for name in ("labels", "columns", "pairs", "names")}
     counts = {name: len(value) for name, value in lists.items() if isinstance(value, list)}
-    counts |= {name: value for name in ("topics", "words") if isinstance(value := of.get(name), int)}
-    measured = ", ".join(plural(n, name.removesuffix("s")) for name, n in counts.items() if n)
-    said = str(of.get("kind", "")) + (f" of {measured}" if measured and "words" in of else "")
+    topics, marks = of.get("topics"), of.get("marks")  # of words a text has so many marks; `words` are dimensions
+    counts |= {"topics": topics} if isinstance(topics, int) else {}
+    measured = [plural(n, name.removesuffix("s")) for name, n in counts.items() if n] + ["words"] * bool(marks)
+    said = str(of.get("kind", "")) + (f" of {', '.join(measured)}" if measured and "about" in of else "")
     said += f", {units:,} records of a subject" if units > 1 else ""
     return said if _DRAWN_KEY.fullmatch(charge.key) else f"{said} (key {charge.key!r})"
 
