@@ -312,7 +312,7 @@ def test_fields_of_the_public_file_are_asked_for_if_they_have_other_names(letter
     done = answered(letters, "texts", "letter", "", "", "document", "token", "9", given=("--force",))
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("Error: Expected public texts of the same kind") == 1
-    assert "[document]" in done.stderr
+    assert "[token]" in done.stderr
 
 
 def test_tags_are_taken_out_if_a_sensible_share_of_the_public_texts_has_some_and_it_is_said(letters: Path) -> None:
@@ -343,3 +343,14 @@ def test_a_column_that_may_name_authors_is_named(letters: Path) -> None:
     said = "'who' of in.jsonl may name authors: --unit author --author-field who protects all texts of one."
     assert said in dptext(*CORPUS, cwd=letters).stderr
     assert "may name authors" not in dptext(*CORPUS, "--unit", "document", "--force", cwd=letters).stderr
+
+
+def test_each_text_without_public_texts_has_an_answer_that_is_taken(letters: Path) -> None:
+    """The default was refused again and again."""
+    done = answered(letters, "texts", "letter", *[""] * 12)
+    assert (
+        "Protect each document or each token (documents need public texts: begin again with --public FILE) [token]:"
+        in (" ".join(done.stderr.split()))
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Expected public texts" not in done.stderr

@@ -13,6 +13,7 @@ from dptext.cli import options
 from dptext.cli.answers import by_law
 from dptext.cli.app import FILE
 from dptext.cli.asking import (
+    at_terminal,
     author_columns,
     given,
     made,
@@ -202,7 +203,9 @@ def _each_text(begun: InitFiles, unit: str | None, epsilon: float | None, task: 
             raise ConfigError(NO_PUBLIC)
         return Unit(told)
 
-    wanted = made(unit, "Protect each document or each token", protected, Unit.DOCUMENT)
+    alone = begun.public is None and at_terminal()  # without a terminal, what is lacking is refused
+    need = " (documents need public texts: begin again with --public FILE)" if alone else ""
+    wanted = made(unit, f"Protect each document or each token{need}", protected, Unit.TOKEN if alone else Unit.DOCUMENT)
     labels = begun.labels if begun.label_field else []
 
     def chosen_at(told: str) -> tuple[dict[str, Json], str, Spec]:
