@@ -9,7 +9,7 @@ from datetime import date, datetime, time
 from decimal import Decimal
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Final, TypeGuard
+from typing import Any, Final, Self, TypeGuard
 from uuid import UUID
 
 from dptext.errors import ConfigError
@@ -180,8 +180,23 @@ def name_of(value: object) -> str | None:
     return str(name) or None if named else None
 
 
+class Fixed(float):
+    """A number that text formats write with `decimals` decimals, as a column declares: 38.80."""
+
+    decimals = 0
+
+    @classmethod
+    def of(cls, steps: int, decimals: int) -> Self:
+        """Return so many steps of 10^-decimals."""
+        found = cls(steps / 10**decimals)
+        found.decimals = decimals
+        return found
+
+
 def as_string(value: object) -> str:
-    """Return a scalar as a string. A string is returned unchanged, any other scalar as JSON writes it."""
+    """Return a scalar as a string: a string unchanged, a number of fixed decimals with these, others as in JSON."""
+    if isinstance(value, Fixed):
+        return f"{value:.{value.decimals}f}"
     return value if isinstance(value, str) else json.dumps(value)
 
 

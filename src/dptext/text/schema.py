@@ -29,7 +29,7 @@ import numpy as np
 
 from dptext.sampling.discrete import uniform_below_each
 from dptext.sampling.randomness import Randomness
-from dptext.text.formats import Scalar
+from dptext.text.formats import Fixed, Scalar
 from dptext.text.labels import matched
 from dptext.types import Integers
 
@@ -210,7 +210,7 @@ class NumberColumn(DeclaredColumn):
 
     def _written(self, cells: Integers, source: Randomness) -> list[Scalar]:
         steps = _within(self.low, self.high, self.by, cells, source)
-        return [step if not self.decimals else step / 10**self.decimals for step in steps]
+        return [step if not self.decimals else Fixed.of(step, self.decimals) for step in steps]
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import itertools
+import json
 import math
 from decimal import Decimal
 from uuid import UUID
@@ -17,7 +18,7 @@ from hypothesis import strategies as st
 from dptext.errors import ConfigError
 from dptext.sampling.randomness import seeded
 from dptext.text.declarations import declared, schema_of, with_files
-from dptext.text.formats import cell_text
+from dptext.text.formats import as_string, cell_text
 from dptext.text.schema import DateColumn, DeclaredColumn, IdColumn, ListedColumn
 
 COLUMNS = [
@@ -50,7 +51,11 @@ def test_what_is_written_of_a_cell_stands_in_that_cell(text: str) -> None:
     again = column.cells([cell_text(value) for value in written])
     listed = cells < column.unlisted
     assert np.array_equal(again[listed], cells[listed])
-    kinds = {type(value) for value, there in zip(written, listed.tolist(), strict=True) if there}
+    kinds = {
+        float if isinstance(value, float) else type(value)
+        for value, there in zip(written, listed.tolist(), strict=True)
+        if there
+    }
     assert kinds == {{"int64": int, "double": float}.get(column.arrow, str)}
     if not isinstance(column, ListedColumn):
         assert {value for value, there in zip(written, listed.tolist(), strict=True) if not there} == {None}
@@ -257,3 +262,12 @@ def test_a_schema_has_each_name_once_and_values_from_files() -> None:
     assert column.names == ("names one", "a|b", "*c", "other")
     assert with_files("n: 1..5", lambda path: [str(path)]) == "n: 1..5"
     assert isinstance(declared("d: 2024-01..2024-02"), DateColumn)
+
+
+def test_text_formats_have_the_decimals_of_the_declaration() -> None:
+    column = schema_of(["p: 0.00..2.00 by 1"])[0]
+    values = column.values(np.array([0, 1, 2]), seeded(3))
+    assert all(isinstance(value, float) for value in values)
+    assert [as_string(value) for value in values] == [f"{value:.2f}" for value in values]
+    assert as_string(values[-1]) == "2.00"
+    assert json.dumps(values) == json.dumps([float(value) for value in values])
