@@ -18,7 +18,8 @@ from dptext.text.formats import Format, as_string, file_format, spelled
 from dptext.text.inputs import open_input
 from dptext.text.labels import meaning
 from dptext.text.packed_rows import class_names, load_pyarrow, values_of
-from dptext.text.parquet_pages import UnreadableError, chunks_of
+from dptext.text.parquet_pages import chunks_of
+from dptext.text.thrift import UnreadableError
 
 #: Names of columns with their pyarrow types. Without pyarrow, columns of a data frame have names of types instead.
 Types = tuple[tuple[str, Any], ...]

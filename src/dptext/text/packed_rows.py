@@ -15,7 +15,8 @@ import numpy as np
 from dptext.errors import needing
 from dptext.text.formats import Scalar, is_scalar, shortest, string_fault
 from dptext.text.lines import Bad, BadHeader, Broken, Chunk, headless, no_column
-from dptext.text.parquet_pages import LARGE, UnreadableError, chunks_of, most_bytes, rows_at_once
+from dptext.text.parquet_pages import LARGE, chunks_of, most_bytes, rows_at_once
+from dptext.text.thrift import UnreadableError
 from dptext.types import Int32s, Integers, UInt8s
 
 _SCALARS: Final = frozenset((str, int, float, bool, type(None)))

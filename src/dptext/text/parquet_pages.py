@@ -2,7 +2,7 @@
 
 A page is unpacked whole. A row may name a long text of a dictionary in a few bits. The sizes in the footer are claims
 that nobody checks. Footer and page headers are parsed here byte by byte, because pyarrow ends the process for some
-damaged footers. The formats are those of https://parquet.apache.org/docs/file-format and of Thrift's compact protocol.
+damaged footers. The format is that of https://parquet.apache.org/docs/file-format.
 docs/decisions/0005 says why no child process with a memory limit does this.
 """
 
@@ -16,6 +16,19 @@ from typing import Any, Final
 import numpy as np
 
 from dptext.errors import needing
+from dptext.text.thrift import (
+    BINARY,
+    FALSE,
+    INT32,
+    INT64,
+    LIST,
+    STRUCT,
+    Compact,
+    Members,
+    ShortError,
+    member,
+    require,
+)
 from dptext.types import Int32s, Integers, UInt64s
 
 _BATCH: Final = 2**20  # approximate bytes of the rows that are read at once
@@ -25,11 +38,12 @@ DICTIONARY_BYTES: Final = 2**25  # most bytes that a page with a dictionary may 
 FOOTER_BYTES: Final = 2**25  # most bytes of the footer in the file
 LENGTHS_A_PAGE: Final = 2**22  # most lengths of a delta encoding: pyarrow unpacks all of them before the first text
 LENGTHS_AT_ONCE: Final = 2**16  # lengths that are unpacked here at once
-_DEEPEST: Final = 12  # levels of structs
 _HEADER: Final = 2**9  # bytes in which most page headers end
 _MOST_ITEMS: Final = 2**22  # most items of a footer
 _MOST_TIMES: Final = 1_000  # most bytes unpacked for each byte of the file
 _VALUE: Final = 16  # bytes of a number, and overhead of a text
+_TEXTS_AT_ONCE: Final = 2**16  # bytes of a dictionary whose texts are found together
+_FEW: Final = 2**9  # texts of so many bytes that take as long to find one by one
 _DICTIONARY_PAGE: Final = 2
 _DATA_PAGE_2: Final = 3
 #: By kind of data page (versions 1 and 2): the field with the header of this kind, and its field of the encoding.
@@ -38,31 +52,20 @@ _OF_DICTIONARY: Final = (2, 8)  # encodings
 #: Encodings: lengths, then all texts; or the length of the prefix that a text shares with the last one, then the rest.
 _DELTA_LENGTHS, _DELTA_TEXTS = 6, 7
 _RLE: Final = 3  # encoding of levels
-_FALSE: Final = 2  # Thrift stores a boolean as the type of its field
 _CODECS: Final = {1: "snappy", 2: "gzip", 4: "brotli", 6: "zstd", 7: "lz4_raw"}
-_INT32, _INT64, _BINARY, _LIST, _STRUCT = 5, 6, 8, 9, 12
-_BITS: Final = {4: 2**15, 5: 2**31, 6: 2**63}  # ends of numbers of 16, 32 and 64 bits
 #: The lists of a footer, by the path of fields to each, with the type of items. Readers ignore the type in the file.
 _LISTS: Final[dict[tuple[int, ...], int]] = {
-    **dict.fromkeys([(2,), (4,), (5,), (7,), (4, 1), (4, 4), (4, 1, 3, 8), (4, 1, 3, 13)], _STRUCT),
-    **dict.fromkeys([(4, 1, 3, 2), (4, 1, 3, 17, 2)], _INT32),
-    **dict.fromkeys([(4, 1, 3, 16, 2), (4, 1, 3, 16, 3)], _INT64),
-    (4, 1, 3, 3): _BINARY,
+    **dict.fromkeys([(2,), (4,), (5,), (7,), (4, 1), (4, 4), (4, 1, 3, 8), (4, 1, 3, 13)], STRUCT),
+    **dict.fromkeys([(4, 1, 3, 2), (4, 1, 3, 17, 2)], INT32),
+    **dict.fromkeys([(4, 1, 3, 16, 2), (4, 1, 3, 16, 3)], INT64),
+    (4, 1, 3, 3): BINARY,
 }
-_PAGE: Final = (0,)  # a path to no list
 _NOT_PARQUET: Final = "the file is not Parquet, or it is truncated or damaged"
-_DAMAGED: Final = "the Parquet data is truncated or damaged"
 #: The reason for refusing a file that may be a decompression bomb.
 LARGE: Final = "the Parquet data unpacks to more than is read: write smaller pages or row groups"
 _ODD_DELTA: Final = (
     "its texts are in a delta encoding with a codec or levels of old Parquet: write it with zstd, snappy or no codec"
 )
-
-_Fields = dict[int, tuple[int, Any]]
-
-
-class UnreadableError(Exception):
-    """A file is damaged or too large to read. The message gives the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +91,7 @@ class _PageHeader:
     packed: int
     values: int
     encoding: int
-    own: _Fields
+    own: Members
 
 
 def most_bytes(raw: io.BufferedReader) -> int:
@@ -101,14 +104,14 @@ def chunks_of(raw: io.BufferedReader) -> list[list[Chunk]]:
     end = raw.seek(0, os.SEEK_END) - 8
     raw.seek(max(0, end))
     size = int.from_bytes(raw.read(4), "little")
-    _require(raw.read() == b"PAR1" and size <= end, _NOT_PARQUET)
-    _require(size <= FOOTER_BYTES, LARGE)
+    require(raw.read() == b"PAR1" and size <= end, _NOT_PARQUET)
+    require(size <= FOOTER_BYTES, LARGE)
     raw.seek(end - size)
-    footer = _Compact(raw.read(size), _MOST_ITEMS).struct(())
+    footer = Compact(raw.read(size), _MOST_ITEMS, lists=_LISTS).struct()
     raw.seek(0)
-    groups = [(_field(group, 1, _LIST), _field(group, 3, _INT64)) for group in _field(footer, 4, _LIST)]
-    _require(sum(rows for _, rows in groups) == _field(footer, 3, _INT64))
-    return [[_chunk(_field(chunk, 3, _STRUCT), rows) for chunk in group] for group, rows in groups]
+    groups = [(member(group, 1, LIST), member(group, 3, INT64)) for group in member(footer, 4, LIST)]
+    require(sum(rows for _, rows in groups) == member(footer, 3, INT64))
+    return [[_chunk(member(chunk, 3, STRUCT), rows) for chunk in group] for group, rows in groups]
 
 
 def rows_at_once(raw: io.BufferedReader, schema: Any, groups: list[list[Chunk]], names: Sequence[str]) -> int:
@@ -118,7 +121,7 @@ def rows_at_once(raw: io.BufferedReader, schema: Any, groups: list[list[Chunk]],
     """
     left = 1_000 + raw.seek(0, os.SEEK_END) // _VALUE  # a bound on pages, because chunks may overlap
     rows = _BATCH
-    _require(all(len(group) == len(schema) for group in groups))
+    require(all(len(group) == len(schema) for group in groups))
     for place in range(len(schema)):
         column = schema.column(place)
         # A path has dots between names, and names may have dots.
@@ -128,11 +131,11 @@ def rows_at_once(raw: io.BufferedReader, schema: Any, groups: list[list[Chunk]],
         for group in groups:
             value = max(_VALUE, column.length or 0)  # a value of fixed length takes its bytes even if it is null
             # pyarrow reads the number of rows that the group claims, and ignores further rows.
-            _require(bool(column.max_repetition_level) or group[place].values == group[place].rows)
+            require(bool(column.max_repetition_level) or group[place].values == group[place].rows)
             longest, dense, repeated, whole, packed = 0, 0, value, 0, 0
             for page in _pages(raw, group[place]):
                 left -= 1
-                _require(left > 0)
+                require(left > 0)
                 packed += page.packed
                 if page.kind == _DICTIONARY_PAGE:
                     if texts:  # whatever the texts are, rows of the whole group may be read at once
@@ -153,52 +156,47 @@ def rows_at_once(raw: io.BufferedReader, schema: Any, groups: list[list[Chunk]],
             most = PAGE_BYTES
             if column.max_repetition_level:  # one row may hold all values
                 repeated, most = max(repeated, whole), max(most, _MOST_TIMES * packed)
-            _require(repeated <= most, LARGE)
+            require(repeated <= most, LARGE)
             rows = min(rows, _BATCH // (dense + 1) + 1, _REPEATED // repeated + 1)
     return rows
 
 
-def _require(sound: bool, otherwise: str = _DAMAGED) -> None:
-    if not sound:
-        raise UnreadableError(otherwise)
-
-
-def _chunk(told: _Fields, rows: int) -> Chunk:
+def _chunk(told: Members, rows: int) -> Chunk:
     """Return a chunk that begins where pyarrow begins to read."""
-    at = _field(told, 9, _INT64)
-    dictionary = _field(told, 11, _INT64) if 11 in told else 0
-    return Chunk(dictionary if 0 < dictionary < at else at, _field(told, 5, _INT64), _field(told, 4, _INT32), rows)
+    at = member(told, 9, INT64)
+    dictionary = member(told, 11, INT64) if 11 in told else 0
+    return Chunk(dictionary if 0 < dictionary < at else at, member(told, 5, INT64), member(told, 4, INT32), rows)
 
 
 def _pages(raw: io.BufferedReader, chunk: Chunk) -> Iterator[_PageHeader]:
     """Yield the pages of a chunk. UnreadableError: they do not hold the number of values that the chunk claims."""
     at, seen = chunk.at, 0
     while seen < chunk.values:
-        _require(0 < at < 2**62)
+        require(0 < at < 2**62)
         header, begin = _header(raw, at)
-        kind, unpacked, packed = (_field(header, number, _INT32) for number in (1, 2, 3))
-        _require(unpacked <= (DICTIONARY_BYTES if kind == _DICTIONARY_PAGE else PAGE_BYTES), LARGE)
+        kind, unpacked, packed = (member(header, number, INT32) for number in (1, 2, 3))
+        require(unpacked <= (DICTIONARY_BYTES if kind == _DICTIONARY_PAGE else PAGE_BYTES), LARGE)
         values = encoding = 0
-        own: _Fields = {}
+        own: Members = {}
         if kind in _DATA_PAGES:
             place, number = _DATA_PAGES[kind]
-            own = _field(header, place, _STRUCT)
-            values, encoding = _field(own, 1, _INT32), _field(own, number, _INT32)
+            own = member(header, place, STRUCT)
+            values, encoding = member(own, 1, INT32), member(own, number, INT32)
         page = _PageHeader(begin, kind, unpacked, packed, values, encoding, own)
         yield page
         at, seen = page.at + packed, seen + values
-    _require(seen == chunk.values)
+    require(seen == chunk.values)
 
 
-def _header(raw: io.BufferedReader, at: int) -> tuple[_Fields, int]:
+def _header(raw: io.BufferedReader, at: int) -> tuple[Members, int]:
     """Return the fields of the page header at a place, and where its page begins. A header may hold long texts."""
     size = _HEADER
     while True:
         raw.seek(at)
-        read = _Compact(raw.read(size), 100)
+        read = Compact(raw.read(size), 100)
         try:
-            return read.struct(_PAGE), at + read.at
-        except _ShortError:
+            return read.struct(), at + read.at
+        except ShortError:
             if len(read.data) < size or size > FOOTER_BYTES:
                 raise
         size *= 64
@@ -210,12 +208,32 @@ def _longest(raw: io.BufferedReader, page: _PageHeader, codec: int) -> int:
     data: bytes | None = raw.read(page.packed)
     if codec and (data := decompressed(data or b"", page.unpacked, codec)) is None:
         return page.unpacked
-    data = data or b""
+    return min(longest_text(data or b""), page.unpacked)
+
+
+def longest_text(data: bytes) -> int:
+    """Return the bytes of the longest text of a dictionary, in which each text follows its length of 4 bytes.
+
+    Three zero bytes may be the end of a length below 256. Such places in a block are texts as long as each begins where
+    the one before ends. Where few do, texts are found one by one.
+    """
+    whole = np.frombuffer(data, np.uint8)
     at = longest = 0
     while at < len(data):
-        size = int.from_bytes(data[at : at + 4], "little")
-        longest, at = max(longest, size), at + 4 + size
-    return min(longest, page.unpacked)
+        block = whole[at : at + _TEXTS_AT_ONCE]
+        places = np.flatnonzero((block[1:-2] | block[2:-1] | block[3:]) == 0)
+        sizes = block[places].astype(np.int64)
+        ends = places + 4 + sizes
+        follow = np.concatenate([[0], ends[:-1]]) == places
+        n = len(places) if follow.all() else int(follow.argmin())
+        if n:
+            longest, at = max(longest, int(sizes[:n].max())), at + int(ends[n - 1])
+        for _ in range(0 if n >= _FEW else 2 * _FEW):
+            if at >= len(data):
+                break
+            size = int.from_bytes(data[at : at + 4], "little")
+            longest, at = max(longest, size), at + 4 + size
+    return longest
 
 
 def decompressed(data: bytes, size: int, codec: int) -> bytes | None:
@@ -233,21 +251,21 @@ def _delta_texts(raw: io.BufferedReader, page: _PageHeader, codec: int, levels: 
 
     levels: how many of the two kinds of levels precede the texts.
     """
-    _require(codec == 0 or codec in _CODECS, _ODD_DELTA)
+    require(codec == 0 or codec in _CODECS, _ODD_DELTA)
     raw.seek(page.at)
     data = raw.read(page.packed)
     if page.kind == _DATA_PAGE_2:  # levels are not compressed
-        before = _field(page.own, 5, _INT32) + _field(page.own, 6, _INT32)
+        before = member(page.own, 5, INT32) + member(page.own, 6, INT32)
         data, size, levels = data[before:], page.unpacked - before, 0
-        _require(size >= 0)
+        require(size >= 0)
     else:
         size = page.unpacked
-        _require(all(_field(page.own, number, _INT32) == _RLE for number in (3, 4)), _ODD_DELTA)
+        require(all(member(page.own, number, INT32) == _RLE for number in (3, 4)), _ODD_DELTA)
     # pyarrow decompresses pages of some writers although the pages claim to be uncompressed.
-    stored = codec == 0 or (page.kind == _DATA_PAGE_2 and page.own.get(7, (0, None))[0] == _FALSE)
+    stored = codec == 0 or (page.kind == _DATA_PAGE_2 and page.own.get(7, (0, None))[0] == FALSE)
     unpacked = decompressed(data, size, codec) if codec else None
     readings = [each for each in (data if stored else None, unpacked) if each is not None]
-    _require(bool(readings))
+    require(bool(readings))
     return tuple(max(column) for column in zip(*(_sizes(each, page, levels) for each in readings), strict=True))
 
 
@@ -256,38 +274,38 @@ def _sizes(data: bytes, page: _PageHeader, levels: int) -> tuple[int, int]:
     at = 0
     for _ in range(levels):
         at += 4 + int.from_bytes(data[at : at + 4], "little")
-    read = _Compact(data, _MOST_ITEMS, at)
+    read = Compact(data, _MOST_ITEMS, at)
     if page.encoding == _DELTA_LENGTHS:  # the page holds all texts unchanged
         _head(read, page.values)
         return page.unpacked, page.unpacked
     shared, rest = _lengths(read, page.values), _lengths(read, page.values)
-    _require(len(shared) == len(rest))
+    require(len(shared) == len(rest))
     whole = np.add(shared, rest, dtype=np.int64)
     return int(whole.sum()), int(whole.max(initial=0))
 
 
-def _head(read: "_Compact", values: int) -> tuple[int, int, int, int]:
-    """Read the header of lengths that are packed by their differences (DELTA_BINARY_PACKED).
+def _head(read: Compact, values: int) -> tuple[int, int, int, int]:
+    """Read the header of lengths that are packed by their differences (DELTABINARY_PACKED).
 
     Return the number of lengths in a block, of packs in a block, and of all lengths (at most `values`), and the first
     length.
     """
-    block, packs, count, first = read.varint(), read.varint(), read.varint(), read.value(_INT32, _PAGE)
-    _require(0 < block < 2**32 and packs > 0 and block % 128 == 0 and block % (32 * packs) == 0 and count <= values)
-    _require(count <= LENGTHS_A_PAGE, LARGE)
+    block, packs, count, first = read.varint(), read.varint(), read.varint(), read.value(INT32)
+    require(0 < block < 2**32 and packs > 0 and block % 128 == 0 and block % (32 * packs) == 0 and count <= values)
+    require(count <= LENGTHS_A_PAGE, LARGE)
     return block, packs, count, first
 
 
-def _lengths(read: "_Compact", values: int) -> Int32s:
+def _lengths(read: Compact, values: int) -> Int32s:
     """Return lengths that are packed by their differences. Sums beyond 32 bits become negative, as in pyarrow."""
     block, packs_of_block, count, first = _head(read, values)
     begin, size, left = read.at, block // packs_of_block, count - 1
     packs: list[tuple[int, int, int]] = []  # a pack's first bit, its bits per number, the number added to each
     while left > 0:
-        least = read.value(_INT32, _PAGE)
+        least = read.value(INT32)
         for width in read.take(packs_of_block):
             if left > 0:
-                _require(width <= 32)
+                require(width <= 32)
                 packs.append((8 * (read.at - begin), width, least))
                 read.skip(size * width // 8)
                 left -= size
@@ -304,108 +322,5 @@ def _lengths(read: "_Compact", values: int) -> Int32s:
         found = (words[bits >> 3] >> (bits & 7).astype(np.uint64)).astype(np.int64) & ((1 << widths) - 1)
         steps[at + 1 : at + 1 + len(numbers)] = found + least_of_each
     lengths = np.cumsum(steps, out=steps).view(np.int32)
-    _require(not count or int(lengths.min()) >= 0)
+    require(not count or int(lengths.min()) >= 0)
     return lengths
-
-
-def _field(fields: _Fields, number: int, kind: int) -> Any:
-    """Return the value of a field. UnreadableError: the field is missing, of another type, or a negative number."""
-    found, value = fields.get(number, (0, None))
-    _require(found == kind and (not isinstance(value, int) or value >= 0))
-    return value
-
-
-class _ShortError(UnreadableError):
-    """The bytes end within a value."""
-
-
-@dataclass(slots=True)
-class _Compact:
-    """A reader of Thrift's compact protocol from the place `at` of bytes, with a bound on fields and items.
-
-    Input that two readers could understand differently counts as damaged: a repeated field, a number of too many bits.
-    """
-
-    data: bytes
-    left: int
-    at: int = 0
-
-    def struct(self, path: tuple[int, ...]) -> _Fields:
-        """Return the fields of the struct at `path`, by number, with their types."""
-        found: _Fields = {}
-        field = 0
-        while kind := (head := self.byte()) & 15:
-            field = field + (head >> 4) if head >> 4 else self.number()
-            if not 0 < field < 100 or field in found:
-                raise UnreadableError(_DAMAGED)
-            found[field] = kind, self.value(kind, (*path, field))
-        return found
-
-    def value(self, kind: int, path: tuple[int, ...]) -> Any:
-        """Return a number, a struct or a list of structs. Any other value is skipped, and None returned."""
-        self.left -= 1
-        if self.left <= 0 or len(path) >= _DEEPEST:
-            raise UnreadableError(_DAMAGED)
-        if kind in _BITS:  # most values, so they come first
-            value = self.varint()
-            value, most = value >> 1 ^ -(value & 1), _BITS[kind]
-            if -most <= value < most:
-                return value
-            raise UnreadableError(_DAMAGED)
-        match kind:
-            case 1 | 2:  # the type is the value of a boolean
-                return None
-            case 3 | 7:
-                self.skip(1 if kind == 3 else 8)
-                return None
-            case 8:
-                size = self.varint()
-                _require(size <= FOOTER_BYTES)
-                self.skip(size)
-                return None
-            case 9:
-                head = self.byte()
-                size, item = self.varint() if head >> 4 == 15 else head >> 4, head & 15
-                _require(_LISTS.get(path) == item and size <= self.left)
-                items = [self.value(item, path) for _ in range(size)]
-                return items if item == _STRUCT else None
-            case 12:
-                return self.struct(path)
-        raise UnreadableError(_DAMAGED)
-
-    def number(self) -> int:
-        value = self.varint()
-        return value >> 1 ^ -(value & 1)
-
-    def varint(self) -> int:
-        data, at, value = self.data, self.at, 0
-        for shift in range(0, 64, 7):
-            if at >= len(data):
-                raise _ShortError(_DAMAGED)
-            byte = data[at]
-            at += 1
-            value |= (byte & 127) << shift
-            if byte < 128:
-                _require(value < 2**64)
-                self.at = at
-                return value
-        raise UnreadableError(_DAMAGED)
-
-    def byte(self) -> int:
-        try:
-            found = self.data[self.at]
-        except IndexError:
-            raise _ShortError(_DAMAGED) from None
-        self.at += 1
-        return found
-
-    def skip(self, size: int) -> None:
-        """Pass over bytes, which may end before: the next value says so."""
-        self.at += size
-
-    def take(self, size: int) -> bytes:
-        found = self.data[self.at : self.at + size]
-        if len(found) != size:
-            raise _ShortError(_DAMAGED)
-        self.at += size
-        return found

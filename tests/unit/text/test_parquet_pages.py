@@ -22,6 +22,7 @@ from dptext.text.lines import Broken, rows_of
 from dptext.text.reading import read_batches
 from dptext.text.records import Fields
 from dptext.text.rows import file_chunks
+from dptext.text.thrift import FALSE, Compact, UnreadableError
 
 # Each is written in a process that ends, and read in one whose memory is measured.
 BOMBS = """
@@ -303,7 +304,7 @@ def test_packed_lengths_are_what_they_were(tmp_path: Path, lengths: list[int]) -
             (page,) = parquet_pages._pages(raw, parquet_pages.chunks_of(raw)[0][0])
             raw.seek(page.at)
             packed = raw.read(page.packed)
-    read = parquet_pages._Compact(packed + b"more", 1_000)
+    read = Compact(packed + b"more", 1_000)
     assert parquet_pages._lengths(read, len(lengths)).tolist() == lengths
     assert read.data[read.at :] == b"more"
 
@@ -326,7 +327,7 @@ def test_what_is_told_of_damaged_delta_pages_is_what_pyarrow_reads(tmp_path: Pat
         path.write_bytes(mutated)
         try:
             ((total, longest),) = delta_sizes(path)
-        except parquet_pages.UnreadableError:
+        except UnreadableError:
             continue
         try:
             sizes = [len(text) for text in pq.read_table(path, use_threads=False)["text"].cast("binary").to_pylist()]
@@ -350,8 +351,8 @@ def test_a_page_that_two_readers_read_in_two_ways_is_as_long_as_the_longer(
     with path.open("rb") as raw:
         (chunk,) = parquet_pages.chunks_of(raw)[0]
         (page,) = parquet_pages._pages(raw, chunk)
-        own = {**page.own, 7: (parquet_pages._FALSE, None)}
-        with pytest.raises(parquet_pages.UnreadableError, match="damaged"):  # as it is no page that is not compressed
+        own = {**page.own, 7: (FALSE, None)}
+        with pytest.raises(UnreadableError, match="damaged"):  # as it is no page that is not compressed
             parquet_pages._delta_texts(raw, replace(page, own=own), chunk.codec, 0)
     short = bytes([128, 1, 4, 1, 0]) + bytes([128, 1, 4, 1, 10])  # one text, of five bytes
     plain = replace(page, at=0, packed=len(short), unpacked=len(short), own=own)
@@ -365,7 +366,7 @@ def test_a_page_that_two_readers_read_in_two_ways_is_as_long_as_the_longer(
 def test_delta_pages_of_old_codecs_and_levels_are_refused(codec: int, own: dict[int, tuple[int, int]]) -> None:
     fields = {1: (5, 1), 2: (5, 7), 3: (5, 3), 4: (5, 3), **own}
     page = parquet_pages._PageHeader(0, 0, 10, 10, 1, 7, fields)
-    with pytest.raises(parquet_pages.UnreadableError, match="old Parquet"):
+    with pytest.raises(UnreadableError, match="old Parquet"):
         parquet_pages._delta_texts(io.BufferedReader(io.BytesIO(bytes(10))), page, codec, 1)
 
 
@@ -389,19 +390,19 @@ def test_lengths_that_cannot_be_are_refused(head: tuple[int, ...], said: str) ->
         return bytes([number & 127 | 128]) + varint(number >> 7) if number > 127 else bytes([number])
 
     packed = b"".join(map(varint, head)) + bytes(5)
-    read = parquet_pages._Compact(packed, 1_000)
+    read = Compact(packed, 1_000)
     if not said:
         assert parquet_pages._lengths(read, 2**23).tolist() == [0] * head[2]
         return
-    with pytest.raises(parquet_pages.UnreadableError, match=said):
+    with pytest.raises(UnreadableError, match=said):
         parquet_pages._lengths(read, 2**23)
 
 
 def test_lengths_of_more_than_32_bits_are_refused() -> None:
     for width, said in ((32, ""), (33, "damaged")):
-        read = parquet_pages._Compact(bytes([128, 1, 4, 33, 0, 0, width, 0, 0, 0]) + bytes(300), 1_000)
+        read = Compact(bytes([128, 1, 4, 33, 0, 0, width, 0, 0, 0]) + bytes(300), 1_000)
         if said:
-            with pytest.raises(parquet_pages.UnreadableError, match=said):
+            with pytest.raises(UnreadableError, match=said):
                 parquet_pages._lengths(read, 40)
         else:
             assert parquet_pages._lengths(read, 40).tolist() == [0] * 33
@@ -429,10 +430,53 @@ def test_a_page_header_may_be_long(length: int) -> None:
     for cut in (0, 6):
         raw = io.BufferedReader(io.BytesIO(b"before" + header[: len(header) - cut]))  # type: ignore[arg-type]
         if cut:
-            with pytest.raises(parquet_pages.UnreadableError, match="damaged"):
+            with pytest.raises(UnreadableError, match="damaged"):
                 parquet_pages._header(raw, 6)
             continue
         found, begin = parquet_pages._header(raw, 6)
         assert [found[number][1] for number in (1, 2, 3)] == [0, 4, 4]
         raw.seek(begin)
         assert raw.read() == b"page"
+
+
+def longest_one_by_one(data: bytes) -> int:
+    at = longest = 0
+    while at < len(data):
+        size = int.from_bytes(data[at : at + 4], "little")
+        longest, at = max(longest, size), at + 4 + size
+    return longest
+
+
+@pytest.mark.parametrize("size", [0, 6, 255, 256, 70_000, 2**24])
+@pytest.mark.parametrize("place", [0, 1, 9_999, 20_000])
+def test_the_longest_of_many_short_texts_is_found(size: int, place: int) -> None:
+    texts = [str(number).encode() for number in range(20_000)]
+    texts.insert(place, bytes(size))
+    page = b"".join(len(text).to_bytes(4, "little") + text for text in texts)
+    assert parquet_pages.longest_text(page) == max(map(len, texts))
+
+
+def test_the_longest_text_of_any_bytes_is_that_of_texts_found_one_by_one() -> None:
+    random = Random(1)
+    for _ in range(300):
+        choices = random.choice([[0], [0, 3], [2, 3, 9], [6], [90, 300], [6, 256, 20]])
+        sizes = random.choices(choices, k=random.choice([0, 1, 3, 900, 2_000]))
+        page = bytearray().join(
+            size.to_bytes(4, "little") + random.choice([bytes(size), b"x" * size]) for size in sizes
+        )
+        for _ in range(random.choice([0, 1, 3]) if page else 0):
+            page[random.randrange(len(page))] = random.choice([0, 1, 255])
+        cut = bytes(page[: len(page) - random.choice([0, 0, 1, 2, 3, 5])])
+        assert parquet_pages.longest_text(cut) == longest_one_by_one(cut)
+
+
+def test_rows_that_may_repeat_a_long_text_among_short_ones_are_few_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "in.parquet"
+    ids = [str(number) for number in range(50_000)]
+    for long, fewest in (("", 8_192), ("a" * 400_000, 11)):
+        pq.write_table(pa.table({"text": [*ids, long, *ids]}), path, compression="zstd")
+        with path.open("rb") as raw:
+            groups = parquet_pages.chunks_of(raw)
+            rows = parquet_pages.rows_at_once(raw, pq.ParquetFile(path).schema, groups, ["text"])
+        assert rows >= fewest if not long else rows == fewest
+        assert sum(map(len, read_batches(path))) == 100_001
