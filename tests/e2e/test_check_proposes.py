@@ -73,7 +73,7 @@ def test_what_is_proposed_of_a_table_keeps_the_name_of_each_column(folder: Path)
     declared = [shlex.split(line)[1] for line in shown.splitlines() if line.startswith("  --column ")]
     assert [line.partition(":")[0] for line in declared] == ["ticket", "product", "priority", "date", "amount"]
     assert "ticket: id" in declared
-    assert "amount: 0.00..340.00 by 20.00" in declared  # an amount is no id, also where no two are alike
+    assert "amount: 0.00..350.00 by 50.00" in declared  # an amount is no id, also where no two are alike
     measure, write = commands(shown, PUBLIC="public.csv", N="240", **{"A,B": "health,travel,money,leisure"})
     assert measure[measure.index("--label-field") + 1] == "team"
     columns = [part for line in declared for part in ("--column", line)]
@@ -98,8 +98,8 @@ def test_public_labels_that_are_given_stand_in_the_command(folder: Path) -> None
 
 
 def test_repeated_texts_are_to_be_decided(tmp_path: Path) -> None:
-    rows = [{"text": f"so it is {i % 9}", "user_id": f"u{i % 4}"} for i in range(12)]
-    written(tmp_path / "in.csv", rows)
+    rows = [{"text": f"so it is {i % 9}", "user_id": f"u{i % 4}", "n_words": 7 * (i % 8)} for i in range(12)]
+    written(tmp_path / "in.csv", rows)  # numbers of words name nobody
     shown = ran(tmp_path, "check", "in.csv")
     assert shown.splitlines()[0].endswith(" To decide: 3 texts repeated (see Again).")
     assert "\nAgain  guarantees per document assume that no document stands in two records: " in shown

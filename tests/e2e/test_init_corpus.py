@@ -75,12 +75,17 @@ def test_folders_of_files_are_read_as_files_are(folders: Path) -> None:
     assert done.returncode == 0, done.stderr
     written = tomllib.loads((folders / "dptext.toml").read_text())
     assert written["public"] == "public"
-    assert 4 <= written["summary"]["topics"] < 64  # a hundred texts have no more numbers above their noise
+    assert written["with"] == "topics"
+    assert written["summary"] == {"epsilon": 1.0, "about": 100}
     quick = ("--encoder", "glove", "--set", "words=8")
     for each in commands(done.stdout):
         ran = dptext(*each, *(quick if each[0] == "summarize" else ()), cwd=folders)
         assert ran.returncode == 0, (each, ran.stderr)
-        assert "Take fewer" not in ran.stderr
+        assert "Take fewer" not in ran.stderr  # a hundred texts have a few topics, whose numbers noise leaves readable
+    fewer = (folders / "dptext.toml").read_text().replace("about = 100", "about = 5000")
+    (folders / "dptext.toml").write_text(fewer)
+    ran = dptext("summarize", "posts", "more.summary", *quick, "--dry-run", cwd=folders)
+    assert "Take fewer" not in ran.stderr + ran.stdout, ran.stderr
     assert {*folders.iterdir()} >= {folders / "posts.summary", folders / "posts.written.csv"}
     assert len([*(folders / "posts").iterdir()]) == 100  # what is written does not stand among the private files
     texts = {each.read_text() for each in (folders / "public").iterdir()}
@@ -128,7 +133,8 @@ def test_authors_and_tables_and_numbers(letters: Path) -> None:
     assert "No column is declared yet: dptext.toml has examples. `dptext check in.jsonl` proposes lines" in done.stdout
     written = tomllib.loads((letters / "dptext.toml").read_text())
     assert written["author-field"] == "who"
-    assert written["summary"] == {"epsilon": 1.0, "about": 30, "unit": "author", "topics": 4}
+    assert written["summary"] == {"epsilon": 1.0, "about": 30, "unit": "author"}
+    assert written["with"] == "topics"
     few = ("--label-field", "topic", "--labels", "health,money", "--column", "who: a|b|c", "--force")
     done = dptext(*CORPUS, "--for", "table", "--about", "30", *few, cwd=letters)
     assert "about 15 documents for each of 2 labels are few" in done.stdout  # as the dry run says
@@ -210,7 +216,7 @@ def test_a_table_has_examples_of_columns_until_some_are_declared(letters: Path) 
     assert measured("--column", "topic: health|travel|money|leisure") == ["id", "letter", "topic"]
     told = tomllib.loads((letters / "dptext.toml").read_text())
     assert told["columns"] == {"topic": "health|travel|money|leisure"}
-    assert "topics" not in told["summary"]
+    assert "with" not in told
     assert measured() == ["id", "letter", "topic"]  # what stands there stays
     assert "# [columns]" not in (letters / "dptext.toml").read_text()
 

@@ -56,7 +56,7 @@ _FIELDS: Final = (
     *("text-field", "public-text-field", "label-field", "public-label-field", "id-field", "author-field"),
     *("subject-field", "keep"),
     *("format", "delimiter", "encoding", "record", "public-record", "sheet", "public-sheet"),
-    *("empty-nulls", "strip-html", "public", "pool"),
+    *("empty-nulls", "strip-html", "public", "pool", "with"),
 )
 _PATH: Final = str | None
 _MANY: Final = 16  # options, of which -h lists the names alone

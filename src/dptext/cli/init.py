@@ -30,11 +30,11 @@ from dptext.cli.init_files import InitFiles, surveyed
 from dptext.cli.init_texts import NO_PUBLIC, mechanism_for
 from dptext.cli.terminal import say
 from dptext.errors import ConfigError
-from dptext.mechanism import Learns, Spec, settings
+from dptext.mechanism import Learns, Spec
 from dptext.privacy.guarantee import Guarantee, Unit
 from dptext.recommend.recommendation import Asked
-from dptext.runs.specs import read_toml, settings_to_toml, spec_from_settings, synthesis_from_settings
-from dptext.runs.summarizing import column_lines, fitting_topics
+from dptext.runs.specs import read_toml, settings_to_toml, spec_from_settings
+from dptext.synthesis.blocks import TOPICS
 from dptext.text.files import Target
 from dptext.text.lines import listed
 from dptext.text.plain_text import Portion
@@ -161,12 +161,8 @@ def _corpus(begun: InitFiles, answers: CorpusAnswers, wanted: Needs, about: int 
     fields = {**begun.fields, **dict(begun.others), "public": str(begun.public)}
     fields |= {"label-field": begun.label_field} if begun.label_field else {}
     fields |= {"author-field": answers.author_field} if answers.author_field else {}
-    measured: dict[str, Json] = {"columns": [*column_lines([*answers.columns])]} if answers.columns else {}
-    chosen = answers.settings
-    promised = synthesis_from_settings({"kind": "summary", **chosen, **measured})
-    if answers.of_topics:
-        promised = fitting_topics(promised, ())
-        chosen |= {"topics": settings(promised)["topics"]}
+    fields |= {"with": TOPICS} if answers.of_topics else {}  # as many as `about` tells apart when it is measured
+    promised = answers.promised()
     kept = Fields(
         begun.text_field, label=begun.label_field or None, author=answers.author_field or None,
         measured=promised.measured_fields,
@@ -177,7 +173,7 @@ def _corpus(begun: InitFiles, answers: CorpusAnswers, wanted: Needs, about: int 
     if wanted is Needs.TABLE and not answers.columns:
         beside = [name for name in begun.found.columns if name not in (kept.text, kept.label, kept.author)]
         examples = _EXAMPLES.format(there=f"Beside the texts, {begun.source} has {listed(beside)}.")
-    _write(fields, "summary", chosen, answers.columns, examples, force=force)
+    _write(fields, "summary", answers.settings, answers.columns, examples, force=force)
     summary = begun.source.with_name(f"{begun.stem}.summary")
     _say(answers.why(corpus=wanted is not Needs.NUMBERS), promised.guarantee(), begun, promised.advice)
     if examples:

@@ -15,8 +15,9 @@ from dptext.privacy.guarantee import Unit
 from dptext.recommend.corpora import measured_at
 from dptext.recommend.recommendation import not_measured
 from dptext.runs.specs import synthesis_from_settings
-from dptext.runs.summarizing import column_lines, measured_settings
+from dptext.runs.summarizing import column_lines, fitting_topics, measured_settings
 from dptext.synthesis.blocks import TOPICS
+from dptext.synthesis.spec import CorpusSpec
 from dptext.text.records import Fields
 from dptext.text.survey import Survey
 from dptext.types import Json
@@ -50,14 +51,18 @@ class CorpusAnswers:
         """The table [summary] of dptext.toml."""
         unit: dict[str, Json] = {"unit": "author"} if self.unit is Unit.AUTHOR else {}
         labels: dict[str, Json] = {"labels": list(self.labels)} if self.labels else {}
-        topics = measured_settings((TOPICS,)) if self.of_topics else {}
-        return {"epsilon": self.epsilon, "about": self.about, **unit, **labels, **topics}
+        return {"epsilon": self.epsilon, "about": self.about, **unit, **labels}
 
     def tried(self) -> CorpusAnswers:
         """Return these answers. ConfigError: no summary can have such settings."""
-        measured: dict[str, Json] = {"columns": [*column_lines([*self.columns])]} if self.columns else {}
-        synthesis_from_settings({"kind": "summary", **self.settings, **measured}).guarantee()
+        self.promised().guarantee()
         return self
+
+    def promised(self) -> CorpusSpec:
+        """Return the settings of the summary, with what is measured besides. ConfigError: no summary can have them."""
+        measured: dict[str, Json] = {"columns": [*column_lines([*self.columns])]} if self.columns else {}
+        topics = measured_settings((TOPICS,)) if self.of_topics else {}
+        return fitting_topics(synthesis_from_settings({"kind": "summary", **self.settings, **measured, **topics}), ())
 
     @property
     def of_topics(self) -> bool:

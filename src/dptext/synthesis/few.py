@@ -27,6 +27,7 @@ class Foreseen:
         labels, topics: their numbers; 0 without any.
         noise: the standard deviation of the noise of a number of each block, in units.
         columns: the number of cells of each column that is a block.
+        pairs: that of each pair of columns.
     """
 
     about: int
@@ -35,11 +36,14 @@ class Foreseen:
     topics: int
     noise: Mapping[str, float]
     columns: Mapping[str, int]
+    pairs: Mapping[str, int]
 
     def warnings(self) -> list[str]:
         """Return a sentence for each kind of number that noise will hide."""
         found = [self._of_labels(), self._of_topics(), self._of_words()]
-        return [said for said in (*found, *map(self._of_column, self.columns)) if said]
+        own = [self._of_cells(name, cells, "values") for name, cells in self.columns.items()]
+        pairs = [self._of_cells(name, cells, "pairs of values") for name, cells in self.pairs.items()]
+        return [said for said in (*found, *own, *pairs) if said]
 
     def _half(self, block: str, sums: int = 1) -> float:
         """Half of the interval of a number, or of the sum of some."""
@@ -81,12 +85,12 @@ class Foreseen:
             "and hardly a word is in so many. Measure more texts, or take a larger epsilon, or no words."
         )
 
-    def _of_column(self, name: str) -> str:
-        cells, half = self.columns[name], self._half(name)
+    def _of_cells(self, name: str, cells: int, what: str) -> str:
+        half = self._half(name)
         if self.about >= cells * half:
             return ""
-        said = f"Warning: {name.removeprefix(f'{COLUMNS} ')} has {cells:,} values of about {self.about:,} {self.unit}s"
         return (
-            f"{said}: a value has about {round(self.about / cells):,}, and its number has noise of ±{half:,.0f} (95%). "
-            "Declare fewer or wider ones."
+            f"Warning: {name.removeprefix(f'{COLUMNS} ')} has {cells:,} {what} of about {self.about:,} {self.unit}s: "
+            f"one has about {self.about / cells:,.0f}, and its number has noise of ±{half:,.0f} (95%). Declare fewer "
+            f"or wider ones{', or leave it out of --pairs' if name in self.pairs else ''}."
         )

@@ -231,8 +231,8 @@ class MeasuredSpec(CorpusSpec, ABC):
     @property
     def foreseen(self) -> Foreseen:
         """What the summary is about, beside the noise of its numbers."""
-        alone = {each.name: each.size for each in self.marginals if len(each.axes) == 1}
-        return Foreseen(self.about, self.unit, len(self.labels), self.topics, self.deviations(), alone)
+        alone, pairs = ({each.name: each.size for each in self.marginals if len(each.axes) == n} for n in (1, 2))
+        return Foreseen(self.about, self.unit, len(self.labels), self.topics, self.deviations(), alone, pairs)
 
     @property
     def plan(self) -> str:

@@ -16,7 +16,7 @@ from dptext.text.schema import DATED, ListedColumn
 
 _MOST_LISTED: Final = 12  # different values
 _LONGEST: Final = 40  # characters of a listed value
-_BINS: Final = 20  # of numbers, about
+_BINS: Final = 8  # of numbers, at most about: noise of many bins hides means by other columns
 _MOST_DECIMALS: Final = 2
 _NUMBER: Final = re.compile(r"[+-]?\d{1,15}(?:\.\d{1,9})?", re.ASCII)
 
@@ -51,9 +51,14 @@ class Proposal:
             self._other = True
 
     @property
+    def is_number(self) -> bool:
+        """Whether all values are numbers."""
+        return self.numbers is not None and not self._other
+
+    @property
     def is_measure(self) -> bool:
         """Whether the values are dates, or numbers with decimals: they name nobody, also where all are different."""
-        return bool(self.dates) or (self.numbers is not None and self._decimals > 0 and not self._other)
+        return bool(self.dates) or (self.is_number and self._decimals > 0)
 
     def _number(self, text: str) -> None:
         try:
@@ -85,7 +90,7 @@ class Proposal:
         if unique:
             found = f"{name}: id"
         elif self.values is not None:
-            found = f"{ListedColumn(name, self.null, tuple(sorted(self.values))).declaration}"
+            found = f"{ListedColumn(name, self.null, tuple(sorted(self.values, key=_order))).declaration}"
         elif self._other:
             return ""
         elif self.dates is not None:
@@ -103,8 +108,13 @@ class Proposal:
         return found
 
 
+def _order(value: str) -> tuple[Decimal, str]:
+    """Return what values are sorted by: numbers by size, before others in the order of the alphabet."""
+    return Decimal(value) if _NUMBER.fullmatch(value) else Decimal("Infinity"), value
+
+
 def _range(low: Decimal, high: Decimal, *, decimals: int) -> str:
-    """Return a range that holds both ends, in about twenty bins of a round width."""
+    """Return a range that holds both ends, in four to nine bins of a round width."""
     least = float(high - low) / _BINS
     width = Decimal(10) ** math.floor(math.log10(least)) if least > 0 else Decimal(1)
     width = next((width * factor for factor in (1, 2, 5, 10) if width * factor >= Decimal(least)), width * 10)

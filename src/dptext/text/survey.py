@@ -183,7 +183,8 @@ class Survey:
         if column.distinct is not None and 1 < column.distinct <= min(_MOST_LABELS, column.rows // 2):
             return "" if column.unlabelled else "label"
         short = column.strings and column.mean <= SHORT and column.distinct != 1
-        return "author" if short and not column.nameless and not column.proposal.is_measure else ""
+        proposal = column.proposal
+        return "author" if short and not (column.nameless or proposal.is_measure or proposal.is_number) else ""
 
 
 def survey(

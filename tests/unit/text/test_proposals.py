@@ -27,12 +27,13 @@ def proposed(values: list[object], *, unique: bool = False) -> str:
         (["low", "high", "low"], "c: high|low"),
         (["low", None, "high"], "c?: high|low"),
         ([3, 1, 2, 2.0], "c: 1|2|3"),
+        ([10, 2, "1", "n/a"], "c: 1|2|10|n/a"),
         (["a|b", "*c"], "c: \\*c|a\\|b"),
         (["other", "x"], ""),
         ([True, False], "c: false|true"),
-        ([*range(7, 94)], "c: 5..95 by 5"),
-        ([*range(1_000, 20_000, 7)], "c: 1000..20000 by 1000"),
-        ([0.25 * i for i in range(60)], "c: 0.00..15.00 by 1.00"),
+        ([*range(7, 94)], "c: 0..100 by 20"),
+        ([*range(1_000, 20_000, 7)], "c: 0..20000 by 5000"),
+        ([0.25 * i for i in range(60)], "c: 0.00..16.00 by 2.00"),
         ([f"2024-{i % 12 + 1:02d}-{i % 28 + 1:02d}" for i in range(60)], "c: 2024-01-01..2024-12-31 by month"),
         ([f"word {i % 30}" for i in range(99)], ""),
         ([*range(50), "x" * 50], ""),
@@ -63,8 +64,8 @@ def test_the_owner_alone_sees_them(tmp_path: Path) -> None:
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     shown = CliRunner().invoke(app, ["check", str(path)]).stdout
     assert "take out values that you would not know without this file:" in shown
-    for line in ("--column 'size: l|s'", "--column 'n: 0..40 by 2'", "--column 'key: id'"):
+    for line in ("--column 'size: l|s'", "--column 'n: 0..40 by 5'", "--column 'key: id'"):
         assert line in shown
     data = json.loads(CliRunner().invoke(app, ["check", str(path), "--json"]).stdout)
-    assert data["declarations"] == ["size: l|s", "n: 0..40 by 2", "key: id"]
+    assert data["declarations"] == ["size: l|s", "n: 0..40 by 5", "key: id"]
     assert "k7" not in repr(Proposal({"k7"}))
