@@ -41,7 +41,7 @@ _AGAIN: Final = (
 _EMPTY: Final = "Empty  a text like any other: candidates, for example, releases a public text for it"
 _LONG: Final = """\
 Long   Texts of the pool leave as long as they are: take public texts that are as long. A language model writes some 200
-       words at most (--with words,lengths). Each text by itself: candidates reads 256 word pieces, some 200 words."""
+       words at most (--with words,lengths). Of a longer text the encoder reads the first 256 word pieces."""
 _AUTHORS: Final = "Who    {names} may name authors: --unit author --author-field NAME protects all texts of one"
 _TOO_LONG: Final = f"       A text of more than {MAX_CHARACTERS:,} characters is refused: cut it, or --on-error skip."
 _ONE_FORM: Final = "       Commands take one --delimiter and one --encoding for all files: save the others anew"

@@ -186,7 +186,8 @@ def _corpus(begun: InitFiles, answers: CorpusAnswers, wanted: Needs, about: int 
     print(f"  {shlex.join(['dptext', 'summary', 'show', str(summary)])}")
     if wanted is not Needs.NUMBERS:
         out = begun.source.with_name(f"{begun.stem}.written.csv")
-        print(f"  {shlex.join(['dptext', 'write', str(summary), str(out)])}")
+        other = ["--drop-other"] if answers.columns else []
+        print(f"  {shlex.join(['dptext', 'write', str(summary), str(out), *other])}")
     print(begun.suggested(fields), end="\n" if begun.suggested(fields) else "")
 
 
