@@ -102,6 +102,7 @@ def test_mechanisms_and_texts(words: tuple[str, ...]) -> None:
         (("whitebox", "--mechanism", "word_metric", "--clip-norm", "2"), "Expected --noise with --clip-norm"),
         (("whitebox", "--noise", "privunit_sphere", "--clip-norm", "2"), "Expected clip_norm=1"),
         (("reconstruction", "--noise", "laplace", "--candidates", "1"), "candidates"),
+        (("whitebox", "--noise", "laplace", "--delta", "1e-5"), "--noise laplace without --delta, or with --claim"),
         (("sensitivity", "--clip", "l7"), "--clip"),
     ],
 )

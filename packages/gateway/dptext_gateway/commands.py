@@ -6,7 +6,8 @@ import ctypes
 import json
 import socket
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import fields
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,7 +17,7 @@ from typer import Argument
 
 from dptext.cli import options
 from dptext.cli.grouped import computes, leaves, limits, pays, runs
-from dptext.cli.terminal import say
+from dptext.cli.terminal import Stopped, say
 from dptext.errors import ConfigError
 
 if TYPE_CHECKING:  # a server starts slowly; `dptext keys --help` needs none
@@ -97,13 +98,22 @@ def serve(
         ctypes.CDLL(None).mallopt(_ARENA_MAX, 2)
     app = create_app(Settings(**settings))
     sys.setswitchinterval(0.0005)  # an encoder yields the interpreter often, and should not wait long for its turn
-    with _listening(host, port) as taken, suppress(KeyboardInterrupt):
+    with _listening(host, port) as taken, _until_stopped():
         app.state.gate.worker.claim()
         usable = app.state.gate.models.usable(app.state.gate.models.names())  # the log says what is wrong with others
         say(f"Models: {', '.join(str(each['name']) for each in usable) or 'none yet'}.")
         shown = f"[{host}]" if ":" in host else host  # URLs put IPv6 addresses in brackets
         say(f"Serving {models} at http://{shown}:{taken.getsockname()[1]}. For TLS, put a proxy before it.")
         server(app).run(sockets=[taken])
+
+
+@contextmanager
+def _until_stopped() -> Iterator[None]:
+    """Take a signal for the normal end of a server: the exit code is 0, as service managers take 143 for a failure."""
+    try:
+        yield
+    except (Stopped, KeyboardInterrupt):  # the first once uvicorn has finished, which raises the signal again
+        say("Stopped. Unfinished jobs go on at the next start.")
 
 
 def _listening(host: str, port: int) -> socket.socket:

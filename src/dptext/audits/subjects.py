@@ -10,7 +10,7 @@ among options). An adapter is a class with one method::
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Protocol, runtime_checkable
+from typing import Final, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -24,6 +24,9 @@ from dptext.text.records import Record, Release, records_digest
 from dptext.types import Floats, Integers
 
 __all__ = ["records_digest"]  # for data that a digest names: public here, too
+
+#: The end of the errors for a subject that lacks a method.
+METHODS: Final = " The page docs/reference/api/mechanisms.md lists the methods that audits read."
 
 #: One input of a subject: a text, a record, or a vector `(dim,)`.
 Value = str | Record | Floats
@@ -196,7 +199,9 @@ def run(subject: Subject, value: Value, size: int, randomness: Randomness) -> Ou
         return _outputs(subject.sample(value, size, randomness))
     if isinstance(value, str | Record):
         if not isinstance(subject, Privatizer):
-            raise ConfigError("Expected a subject that takes texts: with privatize(records, randomness), or sample.")
+            raise ConfigError(
+                f"Expected a subject that takes texts: with privatize(records, randomness), or sample.{METHODS}"
+            )
         releases = subject.privatize([as_record(value)] * size, randomness)
         # The outputs as an attacker sees them: labels and vectors are released with the text.
         texts = [Release(r.id, r.output, r.label, vector=r.vector) for r in releases if isinstance(r.output, str)]
@@ -212,6 +217,7 @@ def run(subject: Subject, value: Value, size: int, randomness: Randomness) -> Ou
         return _outputs(subject.release(rows, randomness))
     raise ConfigError(
         "Expected a subject with sample(value, runs, randomness), privatize, release, or choose and distribution."
+        + METHODS
     )
 
 

@@ -171,11 +171,11 @@ def fitted_on(
     seed: int | None = None,
     title: str = "fitting",
 ) -> Mechanism[str]:
-    """Return the spec fitted on these records. A bar shows the epochs. No loss on private texts is shown."""
+    """Return the spec fitted on these records. A bar or some lines show the epochs, and no loss on private texts."""
     fitting = partial(fitted, spec, public, private=private or None, pool=pool, seed=seed)
     if not spec.traits.trains:
         return fitting()
-    with counted(title, every=0.0) as tell:
+    with counted(title) as tell:
         shown = 0  # a time is estimated only after a twentieth is done
 
         def told(at: FitProgress) -> None:

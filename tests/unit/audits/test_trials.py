@@ -2,15 +2,17 @@
 
 import json
 import math
+import re
 from dataclasses import replace
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from dptext import audits
 from dptext.audits.bounds import epsilon_ceiling
-from dptext.audits.subjects import sample
+from dptext.audits.subjects import METHODS, sample
 from dptext.audits.trials.density import _lower_mean, density_p_value, distribution_p_value
 from dptext.audits.trials.distinguishing import separation
 from dptext.audits.trials.pairs import UNKNOWN, check_neighbours
@@ -42,6 +44,13 @@ def test_every_public_name_is_loaded_when_it_is_used() -> None:
 
 
 PURE = accounting.guarantee([PureEvent(1.0)], unit=Unit.DOCUMENT, basis=Basis.PROVEN)
+
+
+def test_the_page_that_refusals_name_lists_their_methods() -> None:
+    (page,) = re.findall(r"docs/\S+\.md", METHODS)
+    text = (Path(__file__).parents[3] / page).read_text("utf-8")
+    for method in ("output_distribution", "release", "log_density", "latent", "reconstruction_losses"):
+        assert f"| `{method}(" in text
 
 
 def a_report(**changes) -> audits.Report:
@@ -266,7 +275,7 @@ class TestDistinguish:
                 audits.distinguish(Echo(), **{"trials": 1000, **wrong})
         with pytest.raises(PrivacyError, match="one output a run"):
             audits.distinguish(Miscounting(), "a", "b", trials=1000)
-        with pytest.raises(ConfigError, match="takes texts"):
+        with pytest.raises(ConfigError, match=f"takes texts.*{METHODS}$"):
             audits.distinguish(GridLaplace(1.0, 2, 1.0), "a", "b", trials=1000)
         with pytest.raises(ConfigError, match="vector"):
             audits.distinguish(GridLaplace(1.0, 2, 1.0), np.ones((2, 2)), np.ones(2), trials=1000)
@@ -372,8 +381,10 @@ class TestWhitebox:
         assert 0.005 < share <= 0.05
 
     def test_needs_a_density(self) -> None:
-        with pytest.raises(ConfigError, match="density"):
+        with pytest.raises(ConfigError, match=f"density.*distinguish needs neither.{METHODS}$"):
             audits.whitebox(Echo(), "a", "b", trials=1000)
+        with pytest.raises(ConfigError, match=f"with latent.*{METHODS}$"):
+            audits.whitebox(GridLaplace(1.0, 2, 1.0), "a", "b", trials=1000)
 
     @pytest.mark.slow_cases("1.0", why="test_sound_noise_survives accepts the right scale")
     @pytest.mark.slow_cases("noise0", "noise1", "noise2", why="L2Laplace and Gaussian stay")
@@ -495,7 +506,7 @@ class TestExact:
         assert distribution_p_value(declared, [*right, "d"]) < 1e-4
 
     def test_errors(self) -> None:
-        with pytest.raises(ConfigError, match="outputs to list"):
+        with pytest.raises(ConfigError, match=f"outputs to list.*distinguish needs neither.{METHODS}$"):
             audits.exact(Echo(), "a", "b")
         for p, q in (([0.5, 0.5], [1.0]), ([0.5, 0.4], [0.5, 0.5]), ([1.5, -0.5], [0.5, 0.5])):
             with pytest.raises(ConfigError):

@@ -1,11 +1,13 @@
 """A mechanism of somebody else whose `fit` does not take what its traits say."""
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pytest
 
+from dptext.cli import terminal
 from dptext.cli.chosen import fitted_on
 from dptext.errors import ConfigError
 from dptext.mechanism import FitProgress, OnProgress, Traits
@@ -47,15 +49,28 @@ class Telling(Silent):
                 on_progress(FitProgress(done, total, unit))
 
 
-def test_a_fit_says_how_far_it_is_and_how_long_it_takes(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_fit_says_how_far_it_is_and_how_long_it_takes(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A line at most every ten seconds, as of other commands: here a twentieth takes three."""
+    seconds = itertools.count(step=3)
+    monkeypatch.setattr(terminal.time, "monotonic", lambda: next(seconds))
     fitted_on(Telling())
     lines = capsys.readouterr().err.splitlines()
     assert [line.split(",")[0] for line in lines] == [
         f"fitting: {n * total // 20} of {total} {unit}"
         for unit, total in (("texts", 200), ("words", 60))
-        for n in range(1, 21)
+        for n in range(1, 20, 4)
     ]
-    assert [line.endswith(" s more") for line in lines] == [1 < n < 20 for _ in range(2) for n in range(1, 21)]
+    assert [line.endswith(" s more") for line in lines] == [n > 1 for _ in range(2) for n in range(1, 20, 4)]
+
+
+def test_a_quick_fit_fills_no_file_with_progress(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(terminal.time, "monotonic", lambda: 100.0)
+    fitted_on(Telling())
+    assert capsys.readouterr().err == ""
 
 
 class Reader:

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 import socket
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -223,6 +224,27 @@ def test_a_file_is_measured_once_and_written_from_again_and_again(
     rows = [json.loads(line) for line in corpora[1].read_text("utf-8").splitlines()]
     assert {each["topic"] for each in rows} == {"travel"}
     assert len(gateway.charges()) == 1
+
+
+def test_the_example_of_the_readme_writes_a_corpus(
+    gateway: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As printed, but for the channel that the model of the tests has besides. `make test-all` runs it in a shell."""
+    readme = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
+    (example,) = re.findall(r"python - <<'END'\n(.+?)\nEND\n", readme, re.DOTALL)
+    add_summary(tmp_path / "models")
+    wire = Wire(gateway, monkeypatch)
+    (tmp_path / "private.jsonl").write_text(inbox(), "utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("KEY", gateway.key)
+    exec(example.replace("http://127.0.0.1:8000", "http://gateway"), {})  # noqa: S102  # our own page
+    assert wire.asked.count("/v1/synthesize") == 1
+    written = Path(capsys.readouterr().out.removeprefix("Written: ").strip())
+    assert len(written.read_text("utf-8").splitlines()) == 90
+    assert {each.name.removeprefix(written.name) for each in (tmp_path / "corpora").iterdir()} >= {
+        "",
+        ".guarantee.json",
+    }
 
 
 def test_a_summary_that_fails_says_why_and_asks_for_nothing_again(

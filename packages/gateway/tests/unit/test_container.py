@@ -126,4 +126,5 @@ def test_the_steps_in_a_clean_environment(tmp_path: Path, postgres: Server) -> N
             assert '"state": "done"' in client.get(f"{job}/events").text  # until it has ended
     finally:
         process.terminate()
-        process.wait()
+        ended = process.wait()
+    assert ended == 0  # as whoever stops a container expects

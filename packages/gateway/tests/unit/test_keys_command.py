@@ -4,8 +4,11 @@ import json
 import re
 import secrets
 import shutil
+import signal
 import socket
 import sqlite3
+import subprocess
+import sys
 import time
 import traceback
 import warnings
@@ -186,6 +189,25 @@ def test_a_start_names_the_models_that_can_be_used(
         (models / name / "pool.jsonl").write_text('{"text": "a public text"}\n')
     done = CliRunner().invoke(app, ["serve", *map(str, given), "--spool", str(tmp_path / "second")])
     assert "Models: good." in done.output
+
+
+@pytest.mark.slow_cases("SIGTERM", why="test_container ends a gateway so")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
+def test_a_signal_is_the_normal_end_of_a_server(books: Path, tmp_path: Path, number: signal.Signals) -> None:
+    (tmp_path / "models").mkdir()
+    given = ["--models", str(tmp_path / "models"), "--ledger", str(books), "--port", "0"]
+    start = [sys.executable, "-c", "from dptext.cli.app import main; main()", "serve", *given]
+    process = subprocess.Popen(start, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    try:
+        said = [process.stderr.readline(), process.stderr.readline()]
+        assert said[1].startswith("Serving ")
+        port = int(re.findall(r":(\d+)\. ", said[1])[0])
+        socket.create_connection(("127.0.0.1", port)).close()
+    finally:
+        process.send_signal(number)
+        out, rest = process.communicate(timeout=60)
+    assert (process.returncode, out, rest) == (0, "", "Stopped. Unfinished jobs go on at the next start.\n")
 
 
 def test_an_address_or_spool_that_is_taken_is_said_before_anything_is_served(books: Path, tmp_path: Path) -> None:

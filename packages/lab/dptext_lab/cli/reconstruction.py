@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from dptext._wording import markdown_table
 from dptext.cli import options
 from dptext.cli.answers import Printing, interval, short
-from dptext.cli.audit import EXIT_REFUTED
+from dptext.cli.audit import EXIT_REFUTED, refuse_ignored
 from dptext.cli.audit.trials import Claimed, ConfidenceOption
 from dptext.cli.grouped import measures
 from dptext.cli.terminal import counted
@@ -16,7 +16,7 @@ from dptext.text.reading import read_records
 from dptext.types import Json
 from dptext_lab.cli import answers
 from dptext_lab.refutation.attack import reconstruct
-from dptext_lab.refutation.pools import CandidateInputs, random_candidates
+from dptext_lab.refutation.pools import Adversary, CandidateInputs, random_candidates
 
 
 def reconstruction(
@@ -24,7 +24,9 @@ def reconstruction(
     given: Claimed,
     pool: Annotated[Path | None, options.file_option(help="Candidate texts: .jsonl .csv .parquet .txt.")] = None,
     record: options.RecordOption = None,
-    candidates: Annotated[int, measures(help="Random vectors in the pool of --noise.")] = 1000,
+    candidates: Annotated[
+        int | None, measures(help="Random vectors in the pool of --noise without --pool. Default: 1000.")
+    ] = None,
     top: Annotated[
         list[int] | None, measures(metavar="N", help="Number of guesses. Repeatable. Default: 1, 5 and 10.")
     ] = None,
@@ -32,10 +34,18 @@ def reconstruction(
     attack: Annotated[
         str, measures(help="The attack: likelihood (white box) or surrogate (of simulated releases).")
     ] = "likelihood",
-    simulations: Annotated[int, measures(help="Releases of each candidate to learn from.")] = 100,
+    simulations: Annotated[
+        int | None, measures(help="Releases of each candidate that surrogate learns from. Default: 100.")
+    ] = None,
     confidence: ConfidenceOption = 0.95,
     printing: Printing,
 ) -> int:
+    if pool is not None:
+        refuse_ignored("--pool FILE", candidates=candidates)
+    elif given.noise is not None:
+        refuse_ignored("--noise without --pool FILE", record=record)
+    if attack == Adversary.LIKELIHOOD:
+        refuse_ignored(f"--attack {attack}", simulations=simulations)
     subject, claim = given.on_trial()
     randomness = secure() if given.seed is None else seeded(given.seed)
     known: CandidateInputs
@@ -43,11 +53,17 @@ def reconstruction(
         known = list(read_records(pool, record=record))
     elif given.noise is not None:
         dim, clip_norm = given.vectors
-        known = random_candidates(candidates, dim=dim, clip_norm=clip_norm, randomness=randomness)
+        size = 1000 if candidates is None else candidates
+        known = random_candidates(size, dim=dim, clip_norm=clip_norm, randomness=randomness)
     else:
         raise ConfigError("Expected --pool FILE with a mechanism: candidates are drawn for --noise alone.")
     asked: dict[str, Any] = {"tops": tuple(top or (1, 5, 10)), "trials": trials, "attack": attack}
-    asked |= {"simulations": simulations, "claim": claim, "confidence": confidence, "randomness": randomness}
+    asked |= {
+        "simulations": 100 if simulations is None else simulations,
+        "claim": claim,
+        "confidence": confidence,
+        "randomness": randomness,
+    }
     with counted("reconstruction", "releases") as tell:
         found = reconstruct(subject, known, **asked, on_progress=tell)
     refuted = found.refutes(claim)

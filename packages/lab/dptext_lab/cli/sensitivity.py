@@ -12,6 +12,7 @@ import numpy as np
 from dptext import _validate
 from dptext.cli import options
 from dptext.cli.answers import Printing
+from dptext.cli.audit import refuse_ignored
 from dptext.cli.grouped import measures, promises
 from dptext.cli.terminal import counted, say
 from dptext.embeddings.npy import read_array
@@ -49,7 +50,9 @@ def sensitivity(
     epsilon: Annotated[
         float | None, promises(help="Epsilon that a run is meant for. Its true epsilon is shown.")
     ] = None,
-    delta: Annotated[float, promises(help="Delta of Gaussian noise.")] = 1e-5,
+    delta: Annotated[
+        float | None, promises(help="Delta of Gaussian noise, with --variances or --norm l2 --epsilon. Default: 1e-5.")
+    ] = None,
     latents: Annotated[
         Path | None,
         options.file_option(metavar="FILE.npy", help="Vectors of an encoder, to compare in place of simulated ones."),
@@ -64,20 +67,24 @@ def sensitivity(
     svg = options.target_of(figure, latents, force=force, private=False)  # it shows a simulation
     if epsilon is not None:
         _validate.positive(epsilon=epsilon)
-    stated = Stated(epsilon, delta)
+    if delta is not None and not variances and (epsilon is None or norm != Norm.L2):
+        raise ConfigError("Expected --delta with --variances or with --norm l2 --epsilon N: it is of Gaussian noise.")
+    stated = Stated(epsilon, 1e-5 if delta is None else delta)
     longest = simulation.PUBLISHED_CLIP_NORM if clip_norm is None else clip_norm
     clipped = None if clip == "none" else options.member(Norm, "--clip", clip, "none")
     measured = options.member(Norm, "--norm", norm)
     first = Claim(dim=1, clip_norm=longest, clipped=clipped, measured=measured, multiple=claimed)
     if variances:
-        _refuse("--variances", law_sd=law_sd, pairs=pairs, seed=seed, latents=latents, figure=figure, epsilon=epsilon)
+        refuse_ignored(
+            "--variances", law_sd=law_sd, pairs=pairs, seed=seed, latents=latents, figure=figure, epsilon=epsilon
+        )
         if first.measured is not Norm.L1 or claimed != 2.0:
             raise ConfigError("Expected --variances without --norm and --claimed: its claim is ADePT's, 2C in L1 norm.")
         clip_norms = (1.0, 5.0) if clip_norm is None else (clip_norm,)
         wanted = TYPICAL_DIMS if dims is None else _dims(dims)
-        return show_variances(first, clip_norms, wanted, delta, printing)
+        return show_variances(first, clip_norms, wanted, stated.delta, printing)
     if latents is not None:
-        _refuse("--latents", law_sd=law_sd, dims=dims, figure=figure)
+        refuse_ignored("--latents", law_sd=law_sd, dims=dims, figure=figure)
         if clip_norm is None:
             raise ConfigError("Expected --clip-norm with --latents: the norm C to which latents are clipped.")
         vectors = _read(latents)
@@ -103,12 +110,6 @@ def sensitivity(
         violations_figure(rows, svg)
         say(f"Written: {svg.path}")
     return show_simulated(rows, recipe, stated, printing)
-
-
-def _refuse(mode: str, **options: object) -> None:
-    given = [f"--{name.replace('_', '-')}" for name, value in options.items() if value is not None]
-    if given:
-        raise ConfigError(f"Expected {mode} without {', '.join(given)}.")
 
 
 def _dims(text: str) -> tuple[int, ...]:

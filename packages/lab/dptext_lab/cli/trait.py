@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final
 from dptext import _validate
 from dptext.cli import options
 from dptext.cli.answers import Printing
-from dptext.cli.audit import EXIT_REFUTED
+from dptext.cli.audit import EXIT_REFUTED, refuse_ignored
 from dptext.cli.audit.attacked import check_options, made_ready, own_label, public_records, say_trained, show_attacks
 from dptext.cli.chosen import MechanismOptions, as_public, load_encoder
 from dptext.cli.grouped import measures, promises, reads
@@ -60,8 +60,10 @@ def trait(
     ] = None,
     training: Annotated[int, measures(help="Texts of each set to learn from.")] = 1000,
     attacked: Annotated[int, measures(help="Texts of each set to attack.")] = 500,
-    epochs: Annotated[int, measures(help="Epochs of the transformer.")] = 1,
-    top_layers: Annotated[int, measures(help="Number of top layers of the transformer that learn.")] = 2,
+    epochs: Annotated[int | None, measures(help="Epochs of the transformer. Default: 1.")] = None,
+    top_layers: Annotated[
+        int | None, measures(help="Number of top layers of the transformer that learn. Default: 2.")
+    ] = None,
     delta: options.DeltaOption = 0.0,
     claim: Annotated[
         float | None, promises(help="Epsilon of the sets to try to refute, at --delta (for a divergence: 8e-5).")
@@ -74,7 +76,7 @@ def trait(
 ) -> int:
     choice = wanted.chosen_if_any()
     seed = options.seed_of(seed)
-    _validate.count(training=training, attacked=attacked, epochs=epochs, top_layers=top_layers)
+    _validate.count(training=training, attacked=attacked)
     _validate.probability(delta=delta)
     if claim is not None:
         _validate.not_negative(claim=claim)
@@ -86,8 +88,6 @@ def trait(
             "Expected one of --mechanism NAME, --spec FILE.toml, --model MODEL, and --released-a FILE with "
             "--released-b FILE, the releases of all records of A and of B in their order."
         )
-    if choice is None and (public is not None or label_field is not None):
-        raise ConfigError("Expected --public and --label-field with a mechanism only.")
     check_options(choice, public, label_field, voided=without_guarantee)
     label = own_label(choice, label_field)
     read = partial(layout.read, label=label, author=group_field)
@@ -120,9 +120,13 @@ def trait(
     return EXIT_REFUTED if refuted else 0
 
 
-def _attackers(names: list[str], epochs: int, top_layers: int) -> dict[str, TrainAttacker]:
+def _attackers(names: list[str], epochs: int | None, top_layers: int | None) -> dict[str, TrainAttacker]:
     if not {*names} <= {*ATTACKERS, TRANSFORMER} or len({*names}) < len(names):
         raise ConfigError(f"Expected each --attacker once, of {', '.join((*ATTACKERS, TRANSFORMER))}, found {names!r}.")
+    if TRANSFORMER not in names:
+        refuse_ignored(f"--attacker {', '.join(names)}", epochs=epochs, top_layers=top_layers)
+    epochs, top_layers = 1 if epochs is None else epochs, 2 if top_layers is None else top_layers
+    _validate.count(epochs=epochs, top_layers=top_layers)
     known = standard_attackers()
     found = {ATTACKERS[name]: known[ATTACKERS[name]] for name in names if name != TRANSFORMER}
     if TRANSFORMER in names:

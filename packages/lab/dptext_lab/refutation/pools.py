@@ -13,7 +13,7 @@ import numpy as np
 
 from dptext import _validate
 from dptext.audits.bounds import reconstruction_bound
-from dptext.audits.subjects import Outputs, Sampler, Subject, as_record, sample
+from dptext.audits.subjects import METHODS, Outputs, Sampler, Subject, as_record, sample
 from dptext.audits.trials.pairs import check_neighbours
 from dptext.embeddings.tfidf import load_sklearn
 from dptext.errors import ConfigError, IncomparableError
@@ -138,11 +138,15 @@ class Adversary(StrEnum):
 def with_latents(subject: Subject, pool: CandidatePool) -> tuple[VectorNoise, Floats]:
     """Return the subject as noise with a density, and the latents `(N, dim)`; ConfigError for a subject without."""
     if not isinstance(subject, VectorNoise):
-        raise ConfigError("Expected a subject with release and log_density; others are attacked by a surrogate.")
+        raise ConfigError(
+            f"Expected a subject with release and log_density; others are attacked by a surrogate.{METHODS}"
+        )
     if isinstance(pool, np.ndarray):
         return subject, pool
     if not isinstance(subject, HasLatent):
-        raise ConfigError("Expected vectors as candidates: the subject has no latents of texts.")
+        raise ConfigError(
+            f"Expected vectors as candidates, or a subject with latent(records): this one has none.{METHODS}"
+        )
     return subject, np.asarray(subject.latent(pool), np.float64)
 
 

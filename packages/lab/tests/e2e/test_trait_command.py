@@ -149,7 +149,7 @@ def test_bad_usage_ends_with_2_and_names_no_text(two: tuple[Path, Path], tmp_pat
         (FEW, "Expected one of --mechanism", 2),
         ([*FEW, *words, "--released-a", two[0]], "Expected one of --mechanism", 2),
         ([*FEW, "--released-a", two[0]], "both --released-a", 2),
-        ([*FEW, "--released-a", two[0], "--released-b", two[1], "--public", two[0]], "with a mechanism only", 2),
+        ([*FEW, "--released-a", two[0], "--released-b", two[1], "--public", two[0]], "that is to be fitted on it", 2),
         ([*FEW, *words, "--public", two[0]], "no --public", 2),
         ([*FEW, *words, "--label-field", "kind"], "--label-field", 2),
         ([*FEW, *words, "--attacker", "oracle"], "--attacker", 2),

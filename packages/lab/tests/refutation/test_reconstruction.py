@@ -482,7 +482,7 @@ def test_refuses_settings(changes: dict[str, object], match: str) -> None:
 def test_refuses_subjects_without_a_density_or_latents() -> None:
     with pytest.raises(ConfigError, match="surrogate"):
         reconstruct(WordResponse(1.0), list(WordResponse.words))
-    with pytest.raises(ConfigError, match="no latents"):
+    with pytest.raises(ConfigError, match=r"latent.*docs/reference/api/mechanisms.md"):
         reconstruct(Constant(), ["a", "b"], tops=(1,))
 
 

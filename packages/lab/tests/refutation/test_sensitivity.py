@@ -469,7 +469,7 @@ def command(**options) -> int:
         "law_sd": None,
         "seed": None,
         "epsilon": None,
-        "delta": 1e-5,
+        "delta": None,
         "latents": None,
         "variances": False,
         "figure": None,

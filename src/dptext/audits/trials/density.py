@@ -17,7 +17,7 @@ import numpy as np
 
 from dptext import _validate
 from dptext.audits.report import Report, exactly
-from dptext.audits.subjects import OnCount, Subject, Value, as_record, as_vector, sample, untold
+from dptext.audits.subjects import METHODS, OnCount, Subject, Value, as_record, as_vector, sample, untold
 from dptext.audits.trials.pairs import Pair, Trial
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate, bonferroni
@@ -64,7 +64,10 @@ def whitebox(
     if trials < _FEWEST_TRIALS:
         raise ConfigError(f"Expected trials={trials!r} >= {_FEWEST_TRIALS}.")
     if not isinstance(subject, VectorNoise):
-        raise ConfigError("Expected a subject with release and log_density: only a declared density can be read.")
+        raise ConfigError(
+            "Expected a subject with release and log_density: only a declared density can be read. The audit "
+            f"distinguish needs neither.{METHODS}"
+        )
     trial = Trial.of(subject, first, second, pairs, claim, distance, delta, trials, randomness)
     alpha = bonferroni(confidence, 2 * len(trial.pairs))
     done = 0
@@ -110,7 +113,7 @@ def _latents(subject: VectorNoise, pair: Pair) -> tuple[Floats, Floats]:
     if not isinstance(pair.first, str | Record) and not isinstance(pair.second, str | Record):
         return as_vector(pair.first), as_vector(pair.second)
     if not isinstance(subject, HasLatent):
-        raise ConfigError("Expected vectors as inputs: the subject has no latents of texts.")
+        raise ConfigError(f"Expected vectors as inputs, or a subject with latent(records): this one has none.{METHODS}")
     first, second = subject.latent([as_record(pair.first), as_record(pair.second)])
     return first, second
 

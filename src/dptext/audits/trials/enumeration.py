@@ -8,7 +8,7 @@ import numpy as np
 
 from dptext import _validate
 from dptext.audits.report import Report, exactly
-from dptext.audits.subjects import Chooser, OnCount, Subject, Value, as_record, as_vector, sample, untold
+from dptext.audits.subjects import METHODS, Chooser, OnCount, Subject, Value, as_record, as_vector, sample, untold
 from dptext.audits.trials.density import distribution_p_value, sampler_defects
 from dptext.audits.trials.pairs import Pair, Trial
 from dptext.errors import ConfigError
@@ -150,4 +150,7 @@ def _distribution(subject: Subject, value: Value) -> dict[str, float]:
         return dict(subject.output_distribution(as_record(value)))
     if isinstance(subject, Chooser):
         return {str(i): float(p) for i, p in enumerate(subject.distribution(as_vector(value)[None])[0])}
-    raise ConfigError("Expected a subject with output_distribution, or a choice with distribution: outputs to list.")
+    raise ConfigError(
+        "Expected a subject with output_distribution, or a choice with distribution: outputs to list. The audit "
+        f"distinguish needs neither.{METHODS}"
+    )

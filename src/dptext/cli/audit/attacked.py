@@ -8,6 +8,8 @@ from dptext.audits.features import shared_texts
 from dptext.audits.report import InferenceReport, Row
 from dptext.cli import options
 from dptext.cli.answers import Lines, Printing, interval
+from dptext.cli.app import config
+from dptext.cli.audit import refuse_ignored
 from dptext.cli.chosen import Choice, check_label_field, fitted_on
 from dptext.cli.terminal import say
 from dptext.errors import ConfigError
@@ -20,7 +22,7 @@ from dptext.types import Json
 def check_public(choice: Choice | None, public: Path | None) -> None:
     """Check that --public is given if, and only if, the mechanism is to be fitted on public text."""
     if choice is None or not choice.needs_fit:
-        if public is not None:
+        if public is not None and str(public) != config().options.get("public"):
             raise ConfigError("Expected --public with a mechanism that is to be fitted on it, or no --public.")
     elif choice.spec.traits.takes_private:
         raise ConfigError(
@@ -35,6 +37,8 @@ def check_options(choice: Choice | None, public: Path | None, label_field: str |
     """Check the options before a record is read. `voided` says that a mechanism without a guarantee is allowed."""
     check_public(choice, public)
     if choice is None:
+        if label_field != config().options.get("label-field"):  # dptext.toml describes the file
+            refuse_ignored("releases", label_field=label_field)
         return
     spec = choice.spec
     if not spec.traits.learns_labels:

@@ -12,8 +12,10 @@ from dptext.audits.membership import members
 from dptext.audits.membership.attacks import PROXY, Measure, MembershipResult, from_scores, shokri
 from dptext.audits.membership.lira import lira
 from dptext.audits.membership.members import MemberSplit, Scorer, Trainer, Transform
+from dptext.audits.subjects import METHODS
 from dptext.cli import answers, options
 from dptext.cli.answers import Printing, interval
+from dptext.cli.audit import refuse_ignored
 from dptext.cli.audit.attacked import check_public, made_ready, public_records
 from dptext.cli.chosen import Choice, MechanismOptions, as_public, check_label_field, fitted_on, kinds
 from dptext.cli.grouped import measures
@@ -37,8 +39,8 @@ _UNTRAINED: Final = (
 def reconstructing(mechanism: Mechanism[str]) -> HasReconstruction:
     if not isinstance(mechanism, HasReconstruction):
         raise ConfigError(
-            f"Expected a mechanism with reconstruction losses: {mechanism.spec.kind} has none. Attack a classifier "
-            "behind it: --attack shokri, lira or loss."
+            f"Expected a mechanism with reconstruction_losses(records): {mechanism.spec.kind} has none. "
+            f"Attack a classifier behind it: --attack shokri, lira or loss.{METHODS}"
         )
     return mechanism
 
@@ -140,8 +142,11 @@ def membership(
         str,
         measures(help="The attack: shokri, lira or loss of a classifier, or reconstruction of the mechanism's model."),
     ] = "shokri",
-    classifier: options.ClassifierOption = "tfidf",
-    shadows: Annotated[int, measures(help="Number of shadow models of lira.")] = 16,
+    classifier: Annotated[
+        str | None,
+        measures(help="The attacked classifier: tfidf (linear, quick; the default) or bilstm (that of ADePT's paper)."),
+    ] = None,
+    shadows: Annotated[int | None, measures(help="Number of shadow models of lira. Default: 16.")] = None,
     seed: options.SeedOption = None,
     figure: Annotated[Path | None, options.output_option(help="SVG of the ROC curves, on log scales.")] = None,
     force: options.ForceOption = False,
@@ -155,6 +160,11 @@ def membership(
     choice = wanted.chosen_if_any()
     if attack not in ATTACKS:
         raise ConfigError(f"Expected --attack {attack!r} to be one of {', '.join(ATTACKS)}.")
+    if attack == "reconstruction":
+        refuse_ignored(f"--attack {attack}", classifier=classifier)
+    if attack != "lira":
+        refuse_ignored(f"--attack {attack}", shadows=shadows)
+    classifier, shadows = classifier or "tfidf", 16 if shadows is None else shadows
     chosen_classifier(classifier)
     seed = options.seed_of(seed)
     svg = options.target_of(figure, records, wanted.spec, wanted.model, public, others, force=force)

@@ -18,7 +18,7 @@ from dptext.doors import Door
 from dptext.errors import ConfigError
 from dptext.privacy import accounting
 from dptext.privacy.events import ApproximateEvent, Event, MetricEvent, PureEvent
-from dptext.privacy.guarantee import Basis, Guarantee, Unit
+from dptext.privacy.guarantee import Basis, Guarantee, Unit, format_delta
 from dptext.sampling.randomness import secure, seeded
 from dptext.types import Json
 
@@ -89,6 +89,11 @@ class Claimed(OnTrial):
             raise ConfigError("Expected one of --noise NAME, --mechanism NAME, --spec FILE.toml and --model MODEL.")
         vector = make(1.0 if self.epsilon is None else self.epsilon, self.delta, *self.vectors)
         claim = claim_of(vector) or unclaimed()
+        if self.claim is None and claim.delta < self.delta:
+            raise ConfigError(
+                f"Expected --noise {self.noise} without --delta, or with --claim: its own claim is one of delta "
+                f"{format_delta(claim.delta)}."
+            )
         if self.wanted_unit not in (None, claim.unit):
             raise ConfigError(f"Expected --unit {claim.unit} or none: vector noise protects whole documents.")
         return vector, _claimed(claim, self.claim, self.delta)
