@@ -2,6 +2,8 @@
 
 import csv
 import json
+import re
+import shlex
 from pathlib import Path
 
 import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]
@@ -9,6 +11,11 @@ import pyarrow.parquet as pq  # type: ignore[import-untyped, unused-ignore]
 import pytest
 
 from commands import dptext
+from dptext.cli.chosen import check_label_field
+from dptext.errors import ConfigError
+from dptext.mechanisms.candidates.candidates import Candidates
+from dptext.runs.specs import parse_setting, spec_from_settings
+from dptext.text.records import Record
 from dptext.text.samples import sample_records
 
 CODES = {"health": "1", "leisure": "2", "money": "3", "travel": "4"}
@@ -97,3 +104,43 @@ def test_utility_says_how_many_test_labels_were_never_learned(work: Path) -> Non
     assert "All 60 test records have a label that no release has" in judged("names.csv")
     assert "30 of 60 test records have a label that no release has" in judged("half.csv")
     assert "that no release has" not in judged("floats.csv")
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl"])
+def test_a_fit_without_labels_says_how_to_type_those_of_the_public_file(form: str, tmp_path: Path) -> None:
+    """Numbers go in as numbers: what is proposed runs as it is printed."""
+    rows = [(record.text, int(CODES[str(record.label)])) for record in RECORDS]
+    if form == "csv":
+        lines = ["text,stars", *(f'"{text}",{label}' for text, label in rows)]
+    else:
+        lines = [json.dumps({"text": text, "stars": label}) for text, label in rows]
+    (tmp_path / f"public.{form}").write_text("\n".join(lines) + "\n", "utf-8")
+    given = ("fit", "--mechanism", "candidates", "--set", "epsilon=8", "--set", "ranker=tfidf")
+    given += ("--public", f"public.{form}", "--label-field", "stars", "--out", "model")
+    refused = dptext(*given, cwd=tmp_path)
+    assert refused.returncode == 2
+    (typed,) = re.findall(r"Fit with --set (\S+), the labels of the public file", refused.stderr)
+    assert sorted(typed.removeprefix("labels=").split(",")) == ["1", "2", "3", "4"]
+    made = dptext(*given, "--set", typed, cwd=tmp_path)
+    assert made.returncode == 0, made.stderr
+
+
+@pytest.mark.parametrize(
+    ("labels", "typed"),
+    [
+        (("b", "a", "b", None), "labels=b,a, the labels of the public file"),
+        (("a b", "c"), "'labels=a b,c', the labels of the public file"),
+        (("a,b", "c"), """'labels=["a,b", "c"]', the labels of the public file"""),
+        ((), "labels=a,b"),
+        (tuple(map(str, range(99))), "labels=a,b"),
+    ],
+)
+def test_labels_are_typed_so_that_they_are_read_back(labels: tuple[str | None, ...], typed: str) -> None:
+    public = [Record(str(i), "a text", label) for i, label in enumerate(labels)]
+    with pytest.raises(ConfigError, match=re.escape(f"Fit with --set {typed}, or leave the field out.")) as refused:
+        check_label_field(Candidates(epsilon=1.0), "stars", needed=False, public=lambda: public)
+    shown, _, rest = str(refused.value).partition("Fit with --set ")[2].partition(", the labels of")
+    if rest:
+        named = dict(map(parse_setting, shlex.split(shown)))
+        spec = spec_from_settings({"kind": "candidates", "epsilon": 1.0, **named})
+        assert spec.traits.labels == tuple(dict.fromkeys(label for label in labels if label))

@@ -216,8 +216,9 @@ def log(
         return
     at = f" at delta = {format_delta(limit.delta)}" if limit.delta else ""
     table = _table(
-        f"epsilon is that of each charge alone{at}; the ledger holds no names of files: released begins the sha256 of "
-        "the output, and `dptext explain OUT` names its charge; --json shows settings, events and keys"
+        f"epsilon is that of each charge alone{at}; the ledger holds no names of files or people: released begins the "
+        "sha256 of the output, `dptext explain OUT` names its charge, and --charge-key NAME of a run names it here; "
+        "--json shows settings, events and keys"
     )
     for heading in ("charge", "when (UTC)", "to", "for", "epsilon", "released"):
         table.add_column(heading, overflow="fold", no_wrap=heading != "for")

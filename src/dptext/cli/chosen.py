@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -22,6 +24,7 @@ from dptext.text.records import Record
 from dptext.types import Floats, Json
 
 _SHOWN_STEPS = 20
+_SHOWN_LABELS = 40  # a longer list fills no message
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,8 +222,18 @@ def as_public(records: Sequence[Record], choice: Choice | None) -> list[Record]:
     return [*records] if choice is None else relabelled(records, choice.spec.traits.labels)
 
 
-def check_label_field(spec: Spec, label_field: str | None, *, needed: bool, copied: Sequence[str | None] = ()) -> None:
-    """Check --label-field against the mechanism's use of labels. It is `needed` if the command reads labels."""
+def check_label_field(
+    spec: Spec,
+    label_field: str | None,
+    *,
+    needed: bool,
+    copied: Sequence[str | None] = (),
+    public: Callable[[], Sequence[Record]] = tuple,
+) -> None:
+    """Check --label-field against the mechanism's use of labels. It is `needed` if the command reads labels.
+
+    `public` reads public records, whose labels an error names.
+    """
     if label_field is None:
         if needed:
             raise ConfigError(f"Expected --label-field NAME: {spec.kind} reads the label together with the text.")
@@ -230,11 +243,22 @@ def check_label_field(spec: Spec, label_field: str | None, *, needed: bool, copi
         if any(other.traits.releases_labels for other in spec.tiny()):
             raise ConfigError(
                 f"Expected the set of labels in the settings of {spec.kind} with --label-field {label_field!r}: it is "
-                'public and read from no text. Fit with --set \'labels=["a", "b"]\', or leave the field out.'
+                f"public and read from no private text. Fit with --set {_labels_typed(public())}, or leave the field "
+                "out."
             )
         raise ConfigError(f"Expected no --label-field: {spec.kind} does not privatize labels.")
     elif label_field in copied:
         raise ConfigError(f"Expected --label-field {label_field!r} to be no field that is copied to the output.")
+
+
+def _labels_typed(public: Sequence[Record]) -> str:
+    """Return the setting of the labels of public records as a user types it; without records, an example."""
+    labels = [*dict.fromkeys(each.label for each in public if each.label)]
+    if not 0 < len(labels) <= _SHOWN_LABELS:
+        return "labels=a,b"
+    whole = not any(label != label.strip() or {*label} & {*",\"'#[]{}"} for label in labels)
+    listed = ",".join(labels) if whole else json.dumps(labels, ensure_ascii=False)
+    return f"{shlex.quote(f'labels={listed}')}, the labels of the public file"
 
 
 def kinds(has: Callable[[Traits], bool]) -> str:

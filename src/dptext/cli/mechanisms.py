@@ -7,6 +7,7 @@ import shlex
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Final, NoReturn
 
@@ -254,7 +255,8 @@ def fit(
             "writes: rename it in the public file."
         )
     if not wanted.traits.learns_labels:
-        check_label_field(wanted, label_field, needed=wanted.traits.releases_labels)
+        read = partial(layout.read_public, public, label=label_field)
+        check_label_field(wanted, label_field, needed=wanted.traits.releases_labels, public=read)
     elif label_field is None:
         raise ConfigError(f"Expected --label-field NAME: {wanted.kind} learns from public labels what tells most.")
     _check_texts(wanted, public, private, pool)

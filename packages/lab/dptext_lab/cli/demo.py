@@ -87,7 +87,7 @@ def demo(as_json: JsonOption = False) -> None:
         f"{found.own_label:.0%} of them the label that they were written for."
     )
     print(
-        '\nNext: dptext fit --mechanism adept --set epsilon=10 --set \'labels=["a", "b"]\' --public PUBLIC '
+        "\nNext: dptext fit --mechanism adept --set epsilon=10 --set labels=a,b --public PUBLIC "
         "--label-field label --out MODEL\n      dptext privatize IN OUT --model MODEL --label-field label"
     )
 
