@@ -255,7 +255,7 @@ def test_a_corpus_is_judged_without_records_of_its_own(forms: tuple[str, ...]) -
     assert done.exit_code == 0, done.output
     answer = json.loads(done.stdout)
     assert "not private" in answer["note"]
-    assert "The public texts teach more: take these." in answer["answer"][0]
+    assert "less than all 100 public texts: take the public texts." in answer["answer"][0]
     assert "no fidelity" in answer["answer"][2]
     rows = answer["rows"]
     assert set(rows) >= {"original", "released", "public-only"}
@@ -311,7 +311,7 @@ def test_labels_of_a_corpus_are_compared_however_they_are_spelled() -> None:
     done = CliRunner().invoke(app, [*given, "--test", "test.jsonl", "--seed", "1", "--json"])
     assert done.exit_code == 0, (done.output, done.exception)
     answer = json.loads(done.stdout)
-    assert "It is not shown to teach more than the public texts." in answer["answer"][0]
+    assert "The corpus is not shown to teach more than all 100 public texts." in answer["answer"][0]
     rows = answer["rows"]
     assert rows["released"]["mix_l1"] == rows["original"]["mix_l1"] == 0
     assert rows["released"]["accuracy"] == rows["original"]["accuracy"]

@@ -1,7 +1,6 @@
 """`dptext utility corpus`: measure what a synthetic corpus kept of a private one, beside originals and public texts."""
 
 import contextlib
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,14 +10,28 @@ import numpy as np
 
 from dptext._wording import markdown_table
 from dptext.cli import options
-from dptext.cli.answers import Printing, interval
+from dptext.cli.answers import Printing, interval, short
 from dptext.cli.chosen import load_encoder
 from dptext.cli.corpus_options import listed
 from dptext.cli.corpus_report import CorpusReport, beside
+from dptext.cli.corpus_rows import (
+    AS_MANY,
+    AS_MANY_MIXED,
+    AS_MANY_PUBLIC,
+    EACH,
+    FREQUENT,
+    FROM_TEXT,
+    MIXED,
+    RELEASED,
+    as_many,
+    compared,
+    explained,
+    measured,
+)
 from dptext.cli.terminal import say
 from dptext.cli.utility import NOT_PRIVATE, cell
 from dptext.embeddings.embedder import Embedder, RememberingEmbedder
-from dptext.errors import ConfigError, DPTextError
+from dptext.errors import ConfigError, DPTextError, HeaderError
 from dptext.estimates import Estimate
 from dptext.mechanism import settings
 from dptext.runs.certificate import certificate_path
@@ -28,26 +41,14 @@ from dptext.text.files import Target, refuse_inputs, sha256_of
 from dptext.text.formats import Format, detect_format
 from dptext.text.labels import meaning, relabelled
 from dptext.text.reading import read_released
-from dptext.text.records import LABEL_FIELD, TEXT_FIELD, Fields, Record
-from dptext.text.schema import DeclaredColumn, IdColumn, ListedColumn
+from dptext.text.records import ID_FIELD, LABEL_FIELD, TEXT_FIELD, Fields, Record
+from dptext.text.schema import DeclaredColumn, IdColumn
 from dptext.text.survey import survey
 from dptext.types import Json, jsonable
-from dptext.utility.classification import best_zero_shot, evaluate, train_tfidf
-from dptext.utility.columns import cells_of, columns_kept, independent
-from dptext.utility.corpus import corpus_kept
-from dptext.utility.gap import Answers, ClosedGap, closed_gap, right_answers
 from dptext.utility.leaving import leaving
-from dptext.utility.tables import (
-    ORIGINAL,
-    PUBLIC_ONLY,
-)
+from dptext.utility.tables import ORIGINAL, PUBLIC_ONLY
+from dptext.utility.worth import CorpusWorth, other_mix
 
-RELEASED = "released"
-INDEPENDENT = "independent"  # originals, each column in another order
-MIXED = "public, same mix"  # public texts with the mix of labels that the corpus has
-FREQUENT = "most frequent label"  # always the label that most originals have
-AS_MANY, AS_MANY_PUBLIC = "as many originals", "as many public"  # as texts of the corpus, where these are fewer
-_FROM_TEXT, _EACH = " from text", " tv"
 _FIT = 5  # columns of a table's numbers on a screen
 _SHOWN = ("accuracy", "told_apart", "topics_tv", "mix_l1")
 _HEADS = ("accuracy", "macro_f1", "told_apart", "frechet", "precision", "recall", "topics_tv", "mix_l1", "own_label")
@@ -90,123 +91,113 @@ def corpus(
 ) -> None:
     drawn, seed = seed is None, options.seed_of(seed)
     _check_files(files, out, force=force)
-    schema = _schema(files.released, column)
+    declared = _declared(files.released, column)
+    schema = tuple(each for each in declared if not isinstance(each, IdColumn) and each.name != label_field)
     asked = tuple(each.name for each in schema)
-    private = layout.read(files.private, label=label_field, measured=asked)
+    fields, there = _fields_of(files.released, layout, label_field, asked)
+    private = _read(layout, files.private, label_field, asked)
     pool = layout.read_public(files.public, label=layout.public_label(files.public, label_field))
-    made = list(read_released(files.released, _fields_of(files.released, layout, label_field, asked)))
-    held = [] if files.test is None else layout.read(files.test, label=label_field, measured=asked)
+    made = list(read_released(files.released, fields))
+    held = [] if files.test is None else _read(layout, files.test, label_field, asked, test=True)
     if min(map(len, (private, pool, made, *([held] if held and out is not None else [])))) < 8:
         raise ConfigError("Expected at least 8 records in each file.")
     say(NOT_PRIVATE)
-    order = [private[i] for i in np.random.default_rng(seed).permutation(len(private)).tolist()]
-    own, real = (private, held) if held else (order[: len(order) // 2], order[len(order) // 2 :])
     labels = tuple(sorted({record.label for record in private if record.label}))
     pool, made, held = (relabelled(records, labels) for records in (pool, made, held))
+    order = [private[i] for i in np.random.default_rng(seed).permutation(len(private)).tolist()]
+    own, real = (private, held) if held else (order[: len(order) // 2], order[len(order) // 2 :])
     if encoder == "distilled":
         raise ConfigError(
             "Expected --encoder sentence, glove or a folder: distilled belongs to one pool. Leave it out."
         )
     embedder = RememberingEmbedder(load_encoder(encoder, judged=[record.text for record in private]))
     parts = {ORIGINAL: own, RELEASED: made, PUBLIC_ONLY: pool}
-    fewer = {AS_MANY: _as_many(own, made, seed), AS_MANY_PUBLIC: _as_many(pool, made, seed)}
+    fewer = {AS_MANY: as_many(own, made, seed), AS_MANY_PUBLIC: as_many(pool, made, seed)}
     all_parts = {**parts, **{row: records for row, records in fewer.items() if records}}
-    rows, closed = _measured(all_parts, private, real, _meanings(files.released, labels), embedder, seed)
-    compared = _compared(rows, schema, label_field, labels, all_parts, real, seed)
+    rows, worth = measured(all_parts, private, real, _meanings(files.released, labels), embedder, seed)
+    of_columns = compared(rows, schema, label_field, labels, all_parts, real, seed)
+    known = {fields.text, label_field, *(each.name for each in declared)}
+    notes = _mix_note(private, held) + _columns_note(asked, [name for name in there if name not in known], worth)
     headline: list[str] = []
     if out is not None:
-        report = replace(_report(parts, held, rows, labels, embedder, seed), closed=closed)
+        report = _report(parts, held, rows, labels, embedder, seed)
+        report = replace(report, worth=worth, notes=notes, of_columns=of_columns)
         headline = report.written(out, embedder, [_real_texts(held, embedder.name, seed)], force=force)
-    guessed = bool(labels) and not any(record.label for record in pool)
+    verdict = [] if headline or worth is None else [worth.sentence, *notes]
+    guessed = bool(labels) and not any(record.label in labels for record in pool)
     released, public = (cell(rows[name].get("told_apart"), interval) for name in (RELEASED, PUBLIC_ONLY))
+    learned = [_learned(rows, labels, label_field, guessed=guessed)] if labels or not of_columns else []
     said = [
-        *(_learned(rows, closed, labels, label_field, guessed=guessed) if labels or not compared else []),
-        *compared,
+        *([" ".join([*learned, *verdict])] if learned else []),
+        *of_columns,
         f"A classifier tells the corpus from real texts with AUC {released}, public text with {public}; .5 is perfect.",
         "Its texts have no record of their own, so there is no fidelity to measure.",
     ]
-    by_text = [head for head in rows[RELEASED] if head.endswith(_FROM_TEXT)]
-    table = ["columns_tv", "pairs_tv", *by_text] if schema else []
-    each = [head for head in rows[RELEASED] if head.endswith(_EACH)]
-    screen, full = _table(rows, _SHOWN), _table(rows, _HEADS)
-    if schema:
-        screen += ["", *_table(rows, table[:_FIT])]
-        full += ["", *_table(rows, table), "", *_table(rows, each)]
     data: dict[str, Json] = {"note": NOT_PRIVATE, "seed": seed, "labels": [*labels]}
     data["rows"] = {row: {head: jsonable(value) for head, value in found.items()} for row, found in rows.items()}
-    data["gap_closed"] = None if closed is None else closed.to_dict()
-    more = [*full, "", _real_texts(held, embedder.name, seed)]
+    data |= {"gap_closed": None, "worth": None}
+    if worth is not None:
+        data |= {"gap_closed": worth.closed.to_dict(), "worth": worth.to_dict()}
+    screen, full = _tables(rows, columns=bool(schema))
+    more = [*full, "", *(f"{row}: {what}." for row, what in explained(rows)), "",
+            _real_texts(held, embedder.name, seed)]  # fmt: skip
     printing.answer([*headline, *said], screen, more, data, drawn=seed if drawn else None)
 
 
-def _measured(
-    parts: Mapping[str, Sequence[Record]],
-    private: Sequence[Record],
-    real: Sequence[Record],
-    names: Mapping[str, str],
-    embedder: Embedder,
-    seed: int,
-) -> tuple[dict[str, dict[str, Estimate | float]], ClosedGap | None]:
-    """Return the numbers of each row, and the share of the gap that the corpus closes, if all rows have labels.
-
-    `names` are the meanings of labels; none without labels.
-    """
-    rows: dict[str, dict[str, Estimate | float]] = {}
-    answered: dict[str, Answers] = {}
-
-    def taught(row: str, known: Sequence[tuple[str, str]]) -> None:
-        trained = train_tfidf([text for text, _ in known], [label for _, label in known], seed=seed)
-        found = evaluate(trained, real, seed=seed)
-        rows.setdefault(row, {}).update({"accuracy": found.accuracy, "macro_f1": found.macro_f1})
-        answered[row] = right_answers(trained, real)
-
-    mix = Counter(record.label for record in parts[RELEASED] if record.label)
-    for row, records in parts.items():
-        texts: Sequence[str] = [record.text for record in records]
-        given: Sequence[str | None] = [record.label for record in records]
-        kept = corpus_kept(
-            texts, given, private=private, real=real, pool=parts[PUBLIC_ONLY], labels=[*names], embedder=embedder,
-            seed=seed,
-        )  # fmt: skip
-        rows[row] = dict(kept.cells())
-        if (
-            row in (PUBLIC_ONLY, AS_MANY_PUBLIC) and names and not any(given)
-        ):  # as anybody could: by the names of the labels
-            texts, given = best_zero_shot(texts, names, embedder, real)
-        known = [(text, label) for text, label in zip(texts, given, strict=True) if label]
-        if names and known:
-            taught(row, known)
-            mixed = _in_mix(known, mix, seed) if row == PUBLIC_ONLY else []
-            if len({label for _, label in mixed}) > 1:
-                taught(MIXED, mixed)
-    judged = [record.label for record in real if record.label]
-    if names and judged:
-        frequent = Counter(record.label for record in parts[ORIGINAL] if record.label).most_common(1)[0][0]
-        rows[FREQUENT] = {"accuracy": judged.count(frequent) / len(judged)}
-    if not answered.keys() >= {ORIGINAL, RELEASED, PUBLIC_ONLY}:
-        return rows, None
-    public = max((row for row in (PUBLIC_ONLY, MIXED) if row in answered), key=lambda row: float(answered[row].mean()))
-    return rows, closed_gap(*(answered[row] for row in (ORIGINAL, RELEASED, public)), seed=seed)
+def _tables(rows: Mapping[str, Mapping[str, Estimate | float]], *, columns: bool) -> tuple[list[str], list[str]]:
+    """Return the lines of the screen's tables, and those of all tables."""
+    screen, full = _table(rows, _SHOWN), _table(rows, _HEADS)
+    if columns:
+        heads = ["columns_tv", "pairs_tv", *(head for head in rows[RELEASED] if head.endswith(FROM_TEXT))]
+        each = [head for head in rows[RELEASED] if head.endswith(EACH)]
+        screen += ["", *_table(rows, heads[:_FIT])]
+        full += ["", *_table(rows, heads), "", *_table(rows, each)]
+    return screen, full
 
 
-def _in_mix(known: Sequence[tuple[str, str]], mix: Mapping[str, int], seed: int) -> list[tuple[str, str]]:
-    """Return as many texts as there are with the labels in this mix, at random; none if a label has no text."""
-    there = Counter(label for _, label in known)
-    times = min((there[label] / n for label, n in mix.items()), default=0.0)
-    left, found = {label: int(times * n) for label, n in mix.items()}, list[tuple[str, str]]()
-    for i in np.random.default_rng(seed).permutation(len(known)).tolist():
-        if left.get(label := known[i][1], 0):
-            left[label] -= 1
-            found.append(known[i])
+def _read(
+    layout: options.Layout, path: Path, label_field: str | None, columns: tuple[str, ...], *, test: bool = False
+) -> list[Record]:
+    """Return the records of PRIVATE or of --test. ConfigError: it lacks a column that is to be judged."""
+    what = "--test" if test else "PRIVATE"
+    remedy = "give --test the columns of PRIVATE, or leave --test out, and half of PRIVATE takes its place"
+    if not test:
+        remedy = "give the private table itself, or name with --column only the columns that it has"
+    try:
+        found = layout.read(path, label=label_field, measured=columns)
+    except HeaderError as fault:
+        absent = next((name for name in columns if f"no column {name!r}" in str(fault)), None)
+        if absent is None:
+            raise
+        raise ConfigError(f"Expected the column {absent!r} in {what}, found no such column: {remedy}.") from None
+    for name in columns:  # a record of JSON may lack it
+        if found and all(record.kept.get(name) is None for record in found):
+            raise ConfigError(f"Expected the column {name!r} in {what}, found it in no record: {remedy}.")
     return found
 
 
-def _as_many(records: Sequence[Record], made: Sequence[Record], seed: int) -> Sequence[Record]:
-    """Return as many of the records as were made, at random; none if there are no more of them."""
-    if len(records) <= len(made):
+def _mix_note(private: Sequence[Record], held: Sequence[Record]) -> list[str]:
+    """Say that other real texts have another mix of labels than the private ones, if they do."""
+    mixes = [[record.label for record in side] for side in (private, held)]
+    found = other_mix(*mixes)
+    if found is None:
         return []
-    chosen = np.random.default_rng(seed).choice(len(records), len(made), replace=False)
-    return [records[i] for i in chosen.tolist()]
+    own, other = (side.count(found[1]) / sum(label is not None for label in side) for side in mixes)
+    said = (
+        f"The labels of --test have another mix than those of PRIVATE (total variation {short(found[0])}; "
+        f"{found[1]!r}: {other:.0%}, in PRIVATE {own:.0%}): all accuracies hold for the mix of --test."
+    )
+    return [said]
+
+
+def _columns_note(judged: Sequence[str], others: Sequence[str], worth: CorpusWorth | None) -> list[str]:
+    """Say that the verdict on training is not on columns, if there are some."""
+    if worth is None or not (judged or others):
+        return []
+    said = "This verdict is on texts and their label alone: public texts have no such columns."
+    if judged:
+        said += f" Columns are judged below ({', '.join(judged)})."
+    return [said + (f" Not judged: {', '.join(others)} (--column)." if others else "")]
 
 
 def _report(
@@ -264,95 +255,63 @@ def _meanings(released: Path, labels: Sequence[str]) -> dict[str, str]:
     return {label: own.get(meaning(label), label) for label in labels}
 
 
-def _schema(released: Path, given: Sequence[str] | None) -> tuple[DeclaredColumn, ...]:
-    """Return the declared columns but ids; by default those of the certificate beside the corpus, if there is one."""
+def _declared(released: Path, given: Sequence[str] | None) -> tuple[DeclaredColumn, ...]:
+    """Return the declared columns; by default those of the certificate beside the corpus, if there is one."""
     if given is None:
         given = cast("list[str]", _settings(released).get("columns") or [])
     else:
         given = [with_files(each, lambda path: listed(f"@{path}", "--column")) for each in given]
-    return tuple(each for each in schema_of(given) if not isinstance(each, IdColumn))
-
-
-def _compared(
-    rows: dict[str, dict[str, Estimate | float]],
-    schema: Sequence[DeclaredColumn],
-    label_field: str | None,
-    labels: Sequence[str],
-    parts: Mapping[str, Sequence[Record]],
-    real: Sequence[Record],
-    seed: int,
-) -> list[str]:
-    """Add the numbers of columns to `rows`, and return sentences on them; none without columns."""
-    if not schema:
-        return []
-    labelled = label_field and labels and any(each.label for each in parts[RELEASED])
-    own: list[DeclaredColumn] = [ListedColumn(label_field or "", False, tuple(labels))] if labelled else []
-    columns, name = [*own, *schema], label_field or ""
-    held = cells_of(real, columns, label=name)
-    true = AS_MANY if AS_MANY in parts else ORIGINAL  # few rows are far from others by chance
-    for row in (ORIGINAL, AS_MANY, RELEASED):
-        if row not in parts:
-            continue
-        cells, texts = cells_of(parts[row], columns, label=name), [each.text for each in parts[row]]
-        kept = columns_kept(cells, held, columns, texts=texts, real_records=real, seed=seed)
-        rows[row] |= dict(kept.cells())
-        if row == true:
-            rows[INDEPENDENT] = dict(columns_kept(independent(cells, seed), held, columns).cells())
-    one, two = ({row: rows[row].get(head) for row in rows} for head in ("columns_tv", "pairs_tv"))
-    made, chance = cell(one[RELEASED], interval), cell(one[true], interval)
-    of = f"{len(parts[true]):,} private rows"
-    said = [f"A column is {made} from that of real rows on average (total variation), and {chance} in {of}."]
-    if two[RELEASED] is not None:
-        said.append(
-            f"Two columns together are {cell(two[RELEASED], interval)} from real ones, {cell(two[true], interval)} in "
-            f"{of}, and {cell(two[INDEPENDENT], interval)} in as many without relations."
-        )
-    return said
+    return schema_of(given)
 
 
 def _fields_of(
-    released: Path, layout: options.Layout, label_field: str | None, measured: tuple[str, ...] = ()
-) -> Fields:
-    """Return the fields of a corpus: those that its certificate names, or the user's. No label if there is none."""
+    released: Path, layout: options.Layout, label_field: str | None, judged: tuple[str, ...] = ()
+) -> tuple[Fields, list[str]]:
+    """Return the fields of a corpus, and its columns that may be more than text, id and label.
+
+    The fields are those that its certificate names, or the user's. No label if there is none.
+    """
     if detect_format(released) is Format.TEXT:
-        return Fields()
+        if judged:
+            raise ConfigError(f"Expected the column {judged[0]!r} in {released}, found plain text.")
+        return Fields(), []
     there, certified = survey(released).columns, dict[str, str]()
     with contextlib.suppress(DPTextError):  # there is none, or one of another version
         certified |= read_certificate(certificate_path(released)).fields
-    text, named = (certified.get(name, name) for name in (TEXT_FIELD, LABEL_FIELD))
+    text, named, own_id = (certified.get(name, name) for name in (TEXT_FIELD, LABEL_FIELD, ID_FIELD))
     text = text if text in there else layout.text_field
     label = next((name for name in (named, label_field) if name in there), None)
-    if absent := [name for name in measured if name not in there]:
+    if absent := [name for name in judged if name not in there]:
         raise ConfigError(f"Expected the column {absent[0]!r} in {released}, found {', '.join(there)}.")
-    return Fields(text, label=label if label_field is not None else None, measured=measured)
+    more = [name for name in there if name not in (text, label, own_id)]
+    return Fields(text, label=label if label_field is not None else None, measured=judged), more
 
 
 def _learned(
     rows: Mapping[str, Mapping[str, Estimate | float]],
-    closed: ClosedGap | None,
     labels: Sequence[str],
     label_field: str | None,
     *,
     guessed: bool,
-) -> list[str]:
-    """Say what a classifier learns from the corpus and from public text, with a verdict; or why there is no verdict."""
+) -> str:
+    """Say what a classifier learns from the corpus and from public text; or why that is not judged."""
     if not labels:
         asked = "name them with --label-field" if label_field is None else "no record of PRIVATE has one"
-        return [f"Labels are not judged: {asked}."]
+        return f"Labels are not judged: {asked}."
     right = {name: found["accuracy"] for name, found in rows.items() if "accuracy" in found}
     if RELEASED not in right:
-        return ["Labels are not judged: the corpus has none."]
-    made, public = right[RELEASED], right.get(PUBLIC_ONLY)
-    said = f"Of the labels of real texts a classifier that learns from the corpus has {cell(made, interval)} right"
-    said += f", from originals {cell(right[ORIGINAL], interval)}"
-    if public is None or closed is None:
-        return [f"{said}; the public texts have no labels to learn from."]
+        return "Labels are not judged: the corpus has none."
+    if ORIGINAL not in right:
+        return "Labels are not judged: the half of PRIVATE to learn from has none."
+    said = f"Of the labels of real texts a classifier that learns from the corpus has {cell(right[RELEASED], interval)}"
+    said += f" right, from originals {cell(right[ORIGINAL], interval)}"
+    if PUBLIC_ONLY not in right:
+        return f"{said}; the public texts have no labels to learn from."
     named = " (labelled by the names of the labels)" if guessed else ""
-    mixed = f" ({cell(right[MIXED], interval)} in the mix of the corpus)" if MIXED in right else ""
-    said += (
-        f", from the public texts{named} {cell(public, interval)}{mixed}; {cell(right[FREQUENT], interval)} have the "
-    )
-    return [f"{said}most frequent label. {closed.sentence}"]
+    said += f", from the public texts{named} {cell(right[PUBLIC_ONLY], interval)}"
+    for row, where in ((MIXED, "in the mix of the corpus"), (AS_MANY_MIXED, "if as many, in this mix")):
+        said += f", {cell(right[row], interval)} {where}" if row in right else ""
+    return f"{said}; {cell(right[FREQUENT], interval)} have the most frequent label."
 
 
 def worth(made: Estimate, public: Estimate) -> str:

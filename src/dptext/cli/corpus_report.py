@@ -12,6 +12,7 @@ from typing import Final
 import numpy as np
 
 from dptext.cli.answers import interval, short
+from dptext.cli.corpus_rows import explained, is_of_columns
 from dptext.cli.utility import NOT_PRIVATE, cell
 from dptext.embeddings.embedder import Embedder, embed_distinct
 from dptext.errors import ConfigError
@@ -22,9 +23,9 @@ from dptext.text.records import Record
 from dptext.text.tokens import tokenize
 from dptext.types import Json, jsonable
 from dptext.utility.corpus_page import PageTable, Shares, corpus_page
-from dptext.utility.gap import ClosedGap
 from dptext.utility.leaving import Leaving
 from dptext.utility.tables import ORIGINAL, PUBLIC_ONLY
+from dptext.utility.worth import CorpusWorth
 
 Numbers = Mapping[str, Mapping[str, Estimate | float]]
 #: Upper ends of the lengths in words, and their names.
@@ -50,7 +51,9 @@ class CorpusReport:
         labels: the set of labels; empty without labels.
         leaves: what attacks show; None without records that the corpus was not made from.
         copied: share of the corpus' texts that are public texts, word for word.
-        closed: what the corpus teaches between public texts and originals; None without labels.
+        worth: what the corpus teaches beside public texts; None without labels.
+        notes: what the verdict on training leaves out.
+        of_columns: sentences on columns; none without columns.
     """
 
     released: str
@@ -60,21 +63,23 @@ class CorpusReport:
     leaves: Leaving | None
     copied: float
     seed: int
-    closed: ClosedGap | None = None
+    worth: CorpusWorth | None = None
+    notes: Sequence[str] = ()
+    of_columns: Sequence[str] = ()
 
     def headline(self) -> list[str]:
         """Return the answers in words."""
-        return [self._training(), self._reading(), self._leaving()]
+        return [self._training(), *self.notes, self._reading(), self._leaving()]
 
     def _training(self) -> str:
         made = self.rows[self.released].get("accuracy")
         if not isinstance(made, Estimate):
             return "Useful for training: not measured, as no labels are named or the corpus has none (--label-field)."
-        if self.closed is None:
+        if self.worth is None:
             return (
                 f"Useful for training: a classifier has {interval(made)} right; public texts have no labels to compare."
             )
-        return f"Useful for training: {self.closed.answer}."
+        return f"Useful for training: {self.worth.answer}"
 
     def _reading(self) -> str:
         apart = self.rows[self.released].get("told_apart")
@@ -169,23 +174,41 @@ class CorpusReport:
         )
         return [PageTable("What attacks show", ("", "private texts", "control"), lines, said)]
 
-    def numbers(self) -> PageTable:
-        """Return the table of all numbers."""
-        heads = [*dict.fromkeys(head for found in self.rows.values() for head in found)]
-        lines = [[row, *(cell(found.get(head), interval) for head in heads)] for row, found in self.rows.items()]
-        return PageTable("All numbers", ("interval at 95%", *heads), lines)
+    def numbers(self) -> list[PageTable]:
+        """Return the tables of all numbers, one of them of columns, and what each row is."""
+        said = (
+            "accuracy and macro_f1: of a classifier that learns from the row, on real texts. told_apart: AUC of one that "
+            "tells the row from real texts (.5 is perfect). precision: share of the row among real texts; recall: of real "
+            "texts in the row. frechet: distance to real texts; topics_tv, mix_l1: of topics and labels, to private ones. "
+            "own_label: share of public texts with their own label."
+        )
+        of_columns = [*filter(is_of_columns, self._heads())]
+        tables = [self._table("All numbers", [head for head in self._heads() if head not in of_columns], said)]
+        if of_columns:
+            tables.insert(0, self._table("Columns", of_columns, " ".join(self.of_columns)))
+        return [*tables, PageTable("The rows", ("", "what it is"), explained(self.rows))]
+
+    def _heads(self) -> list[str]:
+        heads = dict.fromkeys(head for found in self.rows.values() for head in found)
+        return sorted(heads, key=lambda head: head not in ("accuracy", "macro_f1"))
+
+    def _table(self, title: str, heads: Sequence[str], said: str) -> PageTable:
+        there = {row: found for row, found in self.rows.items() if any(head in found for head in heads)}
+        lines = [[row, *(cell(found.get(head), interval) for head in heads)] for row, found in there.items()]
+        return PageTable(title, ("interval at 95%", *heads), lines, said)
 
     def written(self, page: Path, embedder: Embedder, notes: Sequence[str], *, force: bool) -> list[str]:
         """Write the page, and the same as JSON beside it, for their owner alone. Return the headline for the screen."""
         shares = self.shares(embedder)
-        parts: list[Shares | PageTable] = [*shares, *self.words(), *self.attacks(), self.numbers()]
+        parts: list[Shares | PageTable] = [*shares, *self.words(), *self.attacks(), *self.numbers()]
         text = corpus_page("What a corpus is worth", [NOT_PRIVATE, *self.headline()], parts, [*notes, _NO_GUARANTEE])
         data: dict[str, Json] = {
             "note": NOT_PRIVATE, "headline": [*self.headline()], "public_texts": self.copied,
             "rows": {row: {head: jsonable(value) for head, value in found.items()} for row, found in self.rows.items()},
             "shares": {each.title: {"names": [*each.names], **{row: [*own] for row, own in each.rows.items()}}
                        for each in shares},
-            "gap_closed": None if self.closed is None else self.closed.to_dict(),
+            "gap_closed": None if self.worth is None else self.worth.closed.to_dict(),
+            "worth": None if self.worth is None else self.worth.to_dict(),
             "leaving": None if self.leaves is None else self.leaves.to_dict(),
         }  # fmt: skip
         for path, content in ((page, text), (beside(page), json.dumps(data, indent=2))):

@@ -29,6 +29,7 @@ from dptext.types import Floats, Json, jsonable
 from dptext.utility.classification import Classifier
 
 Answers = NDArray[np.bool_]
+Shown = Answers | Floats  # a mean of some classifiers is a share
 FEWEST: Final = 30  #: real texts; percentile intervals of fewer cover too seldom
 COVERS: Final = "over the {}real texts that were judged, not over the noise of another run"
 _RESAMPLES: Final = 2_000
@@ -52,31 +53,6 @@ class ClosedGap:
     closed: Estimate | None
     texts: int
 
-    @property
-    def answer(self) -> str:
-        """The verdict in words: the corpus teaches more than public texts only if no interval holds 0."""
-        there = f"(interval at 95% {COVERS.format(f'{self.texts:,} ')})"
-        if self.more.high < 0:
-            return f"no, public texts teach more, by {_points(self.more, -1)} points of accuracy {there}"
-        if self.texts < FEWEST:
-            return f"not shown by so few real texts: give {FEWEST} or more with labels"
-        if self.closed is None:
-            return (
-                "not shown: originals are not shown to teach more than public texts, so there is no gap to close. It "
-                f"would be {_points(self.gap)} points of accuracy {there}"
-            )
-        share = f"{_percent(self.closed)} of the gap between public texts and originals is closed {there}"
-        return f"yes, {share}" if self.closed.low > 0 else f"not shown to be worth more than public texts: {share}"
-
-    @property
-    def sentence(self) -> str:
-        """The verdict in one short sentence."""
-        if self.more.high < 0:
-            return "The public texts teach more: take these."
-        if self.closed is not None and self.closed.low > 0:
-            return "The corpus teaches more than the public texts."
-        return "It is not shown to teach more than the public texts."
-
     def to_dict(self) -> dict[str, Json]:
         """Return the numbers as JSON-able data."""
         named = {"closed": self.closed, "gap": self.gap, "more_than_public": self.more}
@@ -87,7 +63,7 @@ class ClosedGap:
         }
 
 
-def closed_gap(own: Answers, made: Answers, public: Answers, *, seed: int = 0) -> ClosedGap:
+def closed_gap(own: Shown, made: Shown, public: Shown, *, seed: int = 0) -> ClosedGap:
     """Return the share of the gap that a corpus closes, by which of the same `(n,)` real texts are answered rightly.
 
     `own` are the answers of a classifier of originals, `made` of one of the corpus, `public` of one of public texts.
@@ -125,6 +101,11 @@ def _ends(gap: Floats, more: Floats, seed: int) -> tuple[float, float]:
     return min(float(lows[rank - 1]), value), max(float(highs[-rank]), value)
 
 
+def difference(made: Shown, other: Shown, *, seed: int = 0) -> Estimate:
+    """Return the mean of two rows of `(n,)` right answers to the same texts, the first less the second."""
+    return bootstrap_mean(made.astype(np.float64) - other.astype(np.float64), seed=seed, bounds=(-1.0, 1.0))
+
+
 def right_answers(classifier: Classifier, real: Sequence[Record]) -> Answers:
     """Return whether a classifier gives each real text its label, `(n,)`; texts without a label are left out."""
     known = [record for record in real if record.label is not None]
@@ -132,12 +113,3 @@ def right_answers(classifier: Classifier, real: Sequence[Record]) -> Answers:
         return np.zeros(len(known), bool)
     best = np.argmax(classifier.probabilities([record.text for record in known]), axis=1)
     return np.array([classifier.labels[i] == record.label for i, record in zip(best, known, strict=True)])
-
-
-def _percent(found: Estimate) -> str:
-    return f"{found.value:.0%} [{found.low:.0%}, {found.high:.0%}]"
-
-
-def _points(found: Estimate, sign: int = 1) -> str:
-    low, high = sorted((sign * found.low, sign * found.high))
-    return f"{sign * 100 * found.value:.1f} [{100 * low:.1f}, {100 * high:.1f}]"

@@ -1,0 +1,200 @@
+"""`dptext utility corpus`: verdicts that were wrong, or rested on a comparison that they did not name."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import Result
+from typer.testing import CliRunner
+
+from dptext.cli.app import app, config
+from dptext.errors import ConfigError
+
+Row = dict[str, object]
+JUDGE = ["utility", "corpus", "private.jsonl", "corpus.jsonl", "--public", "pool.jsonl", "--label-field", "topic"]
+NAMES = ("sport", "trade", "music")
+
+
+class HashedSyllables:
+    """Stands in for the sentence encoder: letters by two, hashed to coordinates."""
+
+    name, dim, digest, network = "hashed syllables", 32, "1" * 64, None
+
+    def embed(self, texts: Sequence[str], *, on_progress: object = None) -> np.ndarray:
+        found = np.zeros((len(texts), self.dim))
+        for row, text in zip(found, texts, strict=True):
+            for i in range(len(text)):
+                row[hashlib.sha256(text[i : i + 2].encode()).digest()[0] % self.dim] += 1
+        return found / np.maximum(np.linalg.norm(found, axis=1, keepdims=True), 1e-9)
+
+
+@pytest.fixture(autouse=True)
+def light(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    from dptext.embeddings import sentence_encoder
+
+    monkeypatch.setattr(sentence_encoder, "load_sentence_encoder", lambda *_, **__: HashedSyllables())
+    monkeypatch.chdir(tmp_path)
+    config.cache_clear()
+    yield
+    config.cache_clear()
+
+
+def texts(n: int, seed: int, *, wrong: float = 0.0, weights: Sequence[float] = (1, 1, 1)) -> list[Row]:
+    """Texts of eight words, three of them of their topic; this share has another label."""
+    rng = np.random.default_rng(seed)
+    shares, found = np.array(weights) / sum(weights), list[Row]()
+    for topic in rng.choice(3, n, p=shares).tolist():
+        words = [f"{NAMES[topic]}{i}" for i in rng.integers(0, 40, 3)] + [f"word{i}" for i in rng.integers(0, 200, 5)]
+        given = (topic + int(rng.integers(1, 3))) % 3 if rng.random() < wrong else topic
+        found.append({"text": " ".join(rng.permutation(words)), "topic": NAMES[given]})
+    return found
+
+
+def write(**files: Sequence[Row]) -> None:
+    for name, rows in files.items():
+        Path(f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+
+
+def judge(*more: str) -> Result:
+    return CliRunner().invoke(app, [*JUDGE, "--seed", "1", *more])
+
+
+def data(*more: str) -> dict[str, dict[str, str]]:
+    done = judge("--json", *more)
+    assert done.exit_code == 0, (done.output, done.exception)
+    return json.loads(done.stdout)  # type: ignore[no-any-return]
+
+
+def test_a_small_corpus_that_beats_as_many_public_texts_is_told_to_grow() -> None:
+    """Sixty good texts lose to 1,200 bad ones by their number alone."""
+    write(private=texts(600, 1), test=texts(400, 2), pool=texts(1_200, 3, wrong=0.45), corpus=texts(60, 4))
+    found = data("--test", "test.jsonl")
+    assert found["worth"]["verdict"] == "in part", found["answer"]
+    assert "more than as many public texts of the same mix, but" in found["answer"][0]
+    assert "more texts may help (write --size)" in found["answer"][0]
+    assert "take" not in found["answer"][0]
+
+
+def test_a_draw_of_public_texts_is_told_to_be_left() -> None:
+    pool = texts(1_200, 3)
+    write(private=texts(600, 1), test=texts(400, 2), pool=pool, corpus=pool[:60])
+    found = data("--test", "test.jsonl")
+    assert found["worth"]["verdict"] == "no"
+    assert "less than all 1,200 public texts: take the public texts." in found["answer"][0]
+
+
+def test_one_lucky_draw_of_public_texts_does_not_decide() -> None:
+    """As many public texts have the mean of some draws: no draw alone has that accuracy."""
+    write(private=texts(300, 1), test=texts(200, 2), pool=texts(600, 3), corpus=texts(30, 4))
+    rows = data("--test", "test.jsonl")["rows"]
+    right = 200 * rows["as many, same mix"]["accuracy"]["value"]  # type: ignore[index,operator]
+    assert 5 * right == pytest.approx(round(5 * right))
+    assert right != pytest.approx(round(right))
+    assert rows["as many, same mix"].keys() == {"accuracy"}  # type: ignore[attr-defined]
+
+
+def test_public_texts_with_other_labels_are_labelled_by_the_names() -> None:
+    """A classifier of foreign labels is never right. That made any corpus look better than public texts."""
+    pool = [{**row, "topic": "unknown"} for row in texts(400, 3)]
+    write(private=texts(300, 1), test=texts(200, 2), pool=pool, corpus=texts(100, 4))
+    found = data("--test", "test.jsonl")
+    assert found["rows"]["public-only"]["accuracy"]["value"] > 0.6  # type: ignore[index]
+    assert "all 400 public texts" in found["answer"][0]
+    assert "(labelled by the names of the labels)" in found["answer"][0]
+
+
+def test_a_corpus_of_one_label_is_no_yes_and_random_labels_judge_nothing() -> None:
+    weights = (8, 1, 1)
+    same = [{**row, "topic": "sport"} for row in texts(200, 4)]
+    bad = [row for row in texts(400, 3, wrong=0.9) if row["topic"] != "sport"]
+    write(private=texts(400, 1, weights=weights), test=texts(300, 2, weights=weights), pool=bad, corpus=same)
+    found = data("--test", "test.jsonl")
+    assert found["worth"]["verdict"] == "not shown"
+    assert "the most frequent label alone" in found["answer"][0]
+    rng = np.random.default_rng(0)
+    write(**{name: [{**row, "topic": NAMES[rng.integers(0, 3)]} for row in texts(300, seed)]
+             for seed, name in enumerate(("private", "test", "pool", "corpus"))})  # fmt: skip
+    assert "are not shown to teach more than the most frequent label" in data("--test", "test.jsonl")["answer"][0]
+
+
+def test_another_mix_of_the_test_file_is_said() -> None:
+    write(private=texts(300, 1), test=texts(200, 2, weights=(8, 1, 1)), pool=texts(300, 3), corpus=texts(300, 4))
+    said = data("--test", "test.jsonl")["answer"][0]
+    assert "The labels of --test have another mix than those of PRIVATE" in said
+    assert "'sport': 8" in said
+    write(test=texts(200, 2))
+    assert "another mix" not in data("--test", "test.jsonl")["answer"][0]
+
+
+def test_labels_of_the_test_file_are_those_of_private_however_they_are_spelled() -> None:
+    codes = {name: i for i, name in enumerate(NAMES)}
+    parts = {"private": texts(200, 1), "test": texts(150, 2), "pool": texts(200, 3), "corpus": texts(200, 4)}
+    for name, rows in parts.items():
+        spelling = "{}.0" if name == "test" else "{}"
+        write(**{name: [{**row, "topic": spelling.format(codes[str(row["topic"])])} for row in rows]})
+    assert data("--test", "test.jsonl")["rows"]["original"]["accuracy"]["value"] > 0.8  # type: ignore[index]
+
+
+def table(n: int, seed: int) -> list[Row]:
+    return [{**row, "stars": 1 + i % 5} for i, row in enumerate(texts(n, seed))]
+
+
+STARS = ("--column", "stars: 1..5 by 1")
+
+
+def test_a_test_file_without_the_columns_is_refused_with_a_remedy_that_works() -> None:
+    """Of JSON each row seemed to have an empty cell; of CSV the remedy named an option that does not help."""
+    write(private=table(100, 1), test=texts(100, 2), pool=texts(100, 3), corpus=table(100, 4), whole=table(100, 2))
+    with Path("test.csv").open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([("text", "topic"), *((row["text"], row["topic"]) for row in texts(100, 2))])
+    for name in ("test.jsonl", "test.csv"):
+        refused = judge("--test", name, *STARS)
+        assert isinstance(refused.exception, ConfigError)
+        said = str(refused.exception)
+        assert "'stars' in --test" in said
+        assert "leave --test out" in said
+        assert "columns=" not in said
+    assert judge("--test", "whole.jsonl", *STARS).exit_code == 0
+    assert judge(*STARS).exit_code == 0
+    write(private=texts(100, 1))
+    assert "'stars' in PRIVATE" in str(judge(*STARS).exception)
+    Path("corpus.jsonl").rename("corpus.txt")
+    text = CliRunner().invoke(app, ["corpus.txt" if each == "corpus.jsonl" else each for each in JUDGE] + [*STARS])
+    assert isinstance(text.exception, ConfigError)
+
+
+def test_a_verdict_on_a_table_says_that_it_is_not_on_columns() -> None:
+    """The column of labels may be declared, too."""
+    write(private=table(200, 1), test=table(150, 2), pool=texts(200, 3), corpus=table(200, 4))
+    done = judge("--test", "test.jsonl", *STARS, "--column", f"topic: {'|'.join(NAMES)}", "--out", "page.html")
+    assert done.exit_code == 0, (done.output, done.exception)
+    said = "This verdict is on texts and their label alone: public texts have no such columns. Columns are judged below"
+    page = Path("page.html").read_text("utf-8")
+    assert f"{said} (stars)." in done.stdout
+    assert said in page
+    assert page.index("<h2>Columns</h2>") < page.index("<h2>All numbers</h2>")
+    assert "A column is " in page
+    assert "Not judged: stars (--column)." in data()["answer"][0]
+
+
+def test_page_and_screen_have_the_same_intervals_and_the_page_explains_each_row() -> None:
+    write(private=texts(200, 1), test=texts(150, 2), pool=texts(300, 3), corpus=texts(60, 4))
+    given = ("--test", "test.jsonl", "--out", "page.html")
+    done = judge(*given, "--details")
+    assert done.exit_code == 0, (done.output, done.exception)
+    page, found = Path("page.html").read_text("utf-8"), json.loads(Path("page.json").read_text("utf-8"))
+    assert found["rows"] == data("--test", "test.jsonl")["rows"]
+    lines = [line.split(" | ") for line in done.stdout.splitlines() if line.startswith("| ") and "[" in line]
+    assert lines
+    for cells in lines:
+        assert all(each.strip(" |") in page for each in cells if "[" in each)
+    explained = page.partition("<h2>The rows</h2>")[2]
+    for row in found["rows"]:
+        assert f"<th scope='row'>{row}</th><td>" in explained
+        assert f"\n{row}: " in done.stdout
