@@ -39,6 +39,7 @@ from dptext.types import Floats, Singles
 
 if TYPE_CHECKING:
     from dptext.embeddings.bert.network import Bert
+    from dptext.kernels.linear import Uncalibrated
 
 #: "auto" is bfloat16 if the processor multiplies it, else float32.
 Precision: TypeAlias = Literal["auto", "float32", "bfloat16", "int8"]
@@ -177,7 +178,8 @@ def _packaged(path: Path, digest: str, precision: Precision) -> SentenceEncoder:
         tokenizer = Tokenizer.from_file(str(path / "tokenizer.json"))
         tokenizer.no_padding()
         tokenizer.enable_truncation(int(read_json(path / "sentence_bert_config.json")["max_seq_length"]))
-        bert = read_bert(load_file(path / "model.safetensors"), read_json(path / "config.json"))
+        weights, config = load_file(path / "model.safetensors"), read_json(path / "config.json")
+        bert = read_bert(weights, config, _precision_to_read(precision))
     except Exception as error:  # tokenizers raises bare Exceptions
         raise ConfigError(f"Cannot load the sentence encoder in {path}: {error}. Install {PACKAGE} again.") from error
 
@@ -186,6 +188,14 @@ def _packaged(path: Path, digest: str, precision: Precision) -> SentenceEncoder:
         return [encoding.ids for encoding in tokenizer.encode_batch(readable)]
 
     return _by_bert(MINILM, digest, bert, pieces, precision)
+
+
+def _precision_to_read(asked: Precision) -> "Uncalibrated":
+    """The precision to read a network in: weights are packed once, but for int8, whose ranges float32 gives."""
+    from dptext.kernels.linear import best_there_is  # noqa: PLC0415 (numba is slow to load)
+
+    found = best_there_is(asked)
+    return "float32" if found == "int8" else found
 
 
 def _by_bert(
@@ -235,4 +245,4 @@ def _in_bert(name: str, digest: str, path: Path, model: TorchModel, precision: P
     def pieces(texts: Sequence[str]) -> list[list[int]]:
         return word_pieces(model, texts, limit=piece_limit(model))["input_ids"]
 
-    return _by_bert(name, digest, read_bert(weights, config), pieces, precision)
+    return _by_bert(name, digest, read_bert(weights, config, _precision_to_read(precision)), pieces, precision)

@@ -12,6 +12,8 @@ from dptext.kernels import products, tiles
 from dptext.types import Floats, Singles
 
 Exactness: TypeAlias = Literal["float32", "bfloat16", "int8"]
+#: The precisions that need no ranges of inputs.
+Uncalibrated: TypeAlias = Literal["float32", "bfloat16"]
 
 #: The dtype of the rows in each precision.
 DTYPES: Final[Mapping[str, type[np.generic]]] = {"float32": np.float32, "bfloat16": np.uint16, "int8": tiles.INT_ROWS}
@@ -56,7 +58,12 @@ class Linear:
         units, smoothing = np.ones(len(bias), np.float32), np.ones(weights.shape[1], np.float32)
         if exactness == "bfloat16":
             bits = np.ascontiguousarray(weights).view(np.uint32)  # the upper 16 are kept, rounded to even
-            packed: np.ndarray[Any, Any] = ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
+            upper = bits >> 16
+            upper &= 1
+            upper += bits
+            upper += 0x7FFF
+            upper >>= 16
+            packed: np.ndarray[Any, Any] = upper.astype(np.uint16)
         elif exactness == "int8":
             if largest is not None:
                 ratio = np.maximum(largest, 1e-5) / np.maximum(np.abs(weights).max(axis=0), 1e-5)
@@ -97,10 +104,10 @@ def _panels(weights: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Reorder `(n_out, n_in)` to `(n_panels, n_steps, COLUMNS * per_step)`: the weights of a step are side by side."""
     n_out, n_in = weights.shape
     per_step = 4 // weights.itemsize  # a step reads 4 bytes of a row
-    found = room(n_out // tiles.COLUMNS, n_in // per_step, tiles.COLUMNS * per_step, dtype=weights.dtype.type)
-    split = weights.reshape(n_out // tiles.COLUMNS, tiles.COLUMNS, n_in // per_step, per_step)
-    found[:] = split.transpose(0, 2, 1, 3).reshape(found.shape)
-    return found
+    found = room(n_out // tiles.COLUMNS, n_in // per_step, tiles.COLUMNS, dtype=np.uint32)
+    split = np.ascontiguousarray(weights).view(np.uint32).reshape(-1, tiles.COLUMNS, n_in // per_step)
+    found[:] = split.transpose(0, 2, 1)
+    return found.view(weights.dtype)
 
 
 def require_alike(found: Floats | Singles, alone: Floats | Singles, what: str, remedy: str) -> None:

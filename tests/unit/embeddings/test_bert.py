@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
 import sys
@@ -18,7 +19,7 @@ import torch
 from dptext.embeddings.bert.network import Bert
 from dptext.embeddings.bert.reading import read_bert, supported
 from dptext.errors import ConfigError
-from dptext.kernels import pooling, tiles
+from dptext.kernels import pooling, products, tiles
 from scripts import needs
 
 pytestmark = needs("transformers")
@@ -103,6 +104,32 @@ def test_what_knows_its_company_is_refused(bert: Bert, monkeypatch: pytest.Monke
     monkeypatch.setattr(pooling, "unit_means", leaking)
     with pytest.raises(ConfigError, match="alike in every place"):
         bert.require_alone(texts(1, [5, 9]))
+
+
+@pytest.mark.parametrize("place", range(4))
+def test_a_product_that_knows_its_place_is_refused(bert: Bert, monkeypatch: pytest.MonkeyPatch, place: int) -> None:
+    """Planted: the last bits of one row of a batch differ, in one of the four products of a layer."""
+    sound, calls = products.products, itertools.count()
+
+    def shifted(rows, n, panels, bias, tile, out):
+        sound(rows, n, panels, bias, tile, out)
+        if next(calls) % 4 == place:
+            out[2] = np.nextafter(out[2], np.float32(9))
+
+    monkeypatch.setattr(products, "products", shifted)
+    with pytest.raises(ConfigError, match="alike in every place"):
+        bert.require_alone(texts(1, [5, 9]))
+
+
+@pytest.mark.skipif("bfloat16" not in EXACT, reason="this processor does not multiply bfloat16")
+def test_a_network_read_in_a_precision_is_that_network(theirs, bert: Bert) -> None:
+    weights = {name: values.numpy() for name, values in theirs.state_dict().items()}
+    read, made = read_bert(weights, CONFIG, "bfloat16"), bert.at("bfloat16", ())
+    assert read.exactness == made.exactness == "bfloat16"
+    assert read.at("bfloat16", ()) is read
+    pieces = texts(3, LENGTHS)
+    assert np.array_equal(read.vectors(pieces), made.vectors(pieces))
+    assert np.array_equal(read.at("float32", ()).vectors(pieces), bert.vectors(pieces))
 
 
 def test_what_the_tables_do_not_hold_is_refused(bert: Bert) -> None:

@@ -144,7 +144,9 @@ class Bert:
             products.products(x, n, layer.panels, layer.bias, space.tile, out)
 
     def at(self, exactness: Exactness, public: Pieces) -> "Bert":
-        """Return this network in another precision. `public` texts give the ranges of the inputs of int8 layers."""
+        """Return this network in a precision. `public` texts give the ranges of the inputs of int8 layers."""
+        if exactness == self.exactness != "int8":
+            return self
         largest: list[Singles] = []
         if exactness == "int8":
             flat = np.concatenate([np.asarray(own, np.int64) for own in public])
@@ -164,11 +166,15 @@ class Bert:
         return replace(self, layers=tuple(layers), exactness=exactness)
 
     def require_alone(self, public: Pieces) -> None:
-        """Raise ConfigError unless `public` texts have the same vectors, bit for bit, at every place of a batch."""
-        alone = np.concatenate([self.vectors([own]) for own in public])
+        """Raise ConfigError unless `public` texts have the same vectors, bit for bit, at every place of a batch.
+
+        The first two layers are computed. The others run the same code on arrays of the same shapes.
+        """
+        first = replace(self, layers=self.layers[:2])
+        alone = np.concatenate([first.vectors([own]) for own in public])
         for shift in range(products.SPARE):
             moved = [[0] * (shift + 1), *public]  # batches are sorted by length: the first text precedes longer ones
-            require_alike(self.vectors(moved)[1:], alone, "vector", 'Take encoder="glove", which reads words.')
+            require_alike(first.vectors(moved)[1:], alone, "vector", 'Take encoder="glove", which reads words.')
 
 
 def _batches(lengths: Positions) -> Iterator[Positions]:

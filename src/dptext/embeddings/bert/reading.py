@@ -10,7 +10,7 @@ import numpy as np
 
 from dptext.embeddings.bert.network import Bert, BertLayer
 from dptext.kernels import tiles
-from dptext.kernels.linear import Linear
+from dptext.kernels.linear import Linear, Uncalibrated
 from dptext.types import Singles
 
 
@@ -34,8 +34,8 @@ def supported(config: Mapping[str, Any], folder: Path) -> bool:
     )
 
 
-def read_bert(weights: Mapping[str, Singles], config: Mapping[str, Any]) -> Bert:
-    """Make the network in float32 from weights by the names of transformers. KeyError: a weight is missing."""
+def read_bert(weights: Mapping[str, Singles], config: Mapping[str, Any], precision: Uncalibrated = "float32") -> Bert:
+    """Make the network from float32 weights by the names of transformers. KeyError: a weight is missing."""
     prefix = "" if "embeddings.word_embeddings.weight" in weights else "bert."
 
     def part(name: str) -> Singles:
@@ -53,11 +53,11 @@ def read_bert(weights: Mapping[str, Singles], config: Mapping[str, Any]) -> Bert
         of_all = (np.concatenate([first * root, *rest]) for first, *rest in zip(query, key, value, strict=True))
         weights, bias = of_all
         return BertLayer(
-            Linear.of(weights, bias, "float32"),
-            Linear.of(*pair(f"{own}.attention.output.dense"), "float32"),
+            Linear.of(weights, bias, precision),
+            Linear.of(*pair(f"{own}.attention.output.dense"), precision),
             pair(f"{own}.attention.output.LayerNorm"),
-            Linear.of(*pair(f"{own}.intermediate.dense"), "float32"),
-            Linear.of(*pair(f"{own}.output.dense"), "float32"),
+            Linear.of(*pair(f"{own}.intermediate.dense"), precision),
+            Linear.of(*pair(f"{own}.output.dense"), precision),
             pair(f"{own}.output.LayerNorm"),
         )
 
@@ -68,6 +68,7 @@ def read_bert(weights: Mapping[str, Singles], config: Mapping[str, Any]) -> Bert
         tuple(layer(i) for i in range(int(config["num_hidden_layers"]))),
         heads,
         float(config["layer_norm_eps"]),
+        precision,
     )
 
 
