@@ -59,6 +59,25 @@ def test_the_commands_that_it_shows_read_what_it_writes(letters: Path) -> None:
     assert ran.returncode == 0, ran.stderr
 
 
+def test_without_a_terminal_what_lacks_is_named_by_its_option(letters: Path) -> None:
+    """stdin is /dev/null or a pipe: nothing is asked, and that is said."""
+    (letters / "other.jsonl").write_text('{"words": "a public text"}\n')
+    for given, code, wanted in (
+        (("init",), 2, "Missing argument 'FILE|FOLDER'"),
+        (("init", "in.jsonl"), 2, "Expected --text-field NAME with in.jsonl, found 'letter', 'topic', 'who'"),
+        (("init", "in.jsonl", "--text-field", "letter"), 2, "--public FILE"),
+        (("init", "in.jsonl", "--text-field", "letter", "--public", "other.jsonl"), 4, "--public-text-field"),
+        (("init", "--help"), 0, ""),
+    ):
+        done = dptext(*given, cwd=letters)
+        assert done.returncode == code, done.stderr
+        assert wanted in done.stderr
+        assert ("--for is corpus" in done.stderr) is ("in.jsonl" in given)
+    assert not (letters / "dptext.toml").exists()
+    done = dptext(*CORPUS, "--for", "corpus", cwd=letters)
+    assert (done.returncode, "--for is corpus" in done.stderr) == (0, False)
+
+
 @pytest.fixture
 def folders(tmp_path: Path) -> Path:
     """Private and public letters, each in a file of plain text, in two folders."""

@@ -100,6 +100,8 @@ def init(
     force: options.ForceOption = False,
 ) -> None:
     Target(FILE, force).check()
+    if needs is None and not at_terminal():
+        say("Without a terminal nothing is asked: options answer, and --for is corpus. dptext init --help lists them.")
     wanted = Needs(given(needs, "Readers need a corpus, a table, numbers, or texts", _require_needs, Needs.CORPUS))
     of_corpus = {"--author-field": author_field, "--labels": labels, "--about": about}
     wrong = {"--task": task} if wanted is not Needs.TEXTS else of_corpus

@@ -13,6 +13,7 @@ from dptext.cli.asking import at_terminal, made, record_of, require_field, requi
 from dptext.cli.check import NOT_BY_TEXTS, NOT_PROTECTED, form_options, stated_options
 from dptext.errors import ConfigError, DataError
 from dptext.text.formats import Format, file_format
+from dptext.text.reading import of_public_files
 from dptext.text.records import Fields, Record
 from dptext.text.survey import Survey, survey
 from dptext.text.surveyed import Column
@@ -196,7 +197,8 @@ def surveyed(source: Path, **how: Any) -> Survey:
 def _surveyed_public(public: Path, text_field: str, **how: Any) -> tuple[Survey, str]:
     """Survey the public file, and return the field of its texts: at a terminal an answer, if it lacks the usual one."""
     try:
-        return surveyed(public, text=text_field, **how), text_field
+        with of_public_files():
+            return surveyed(public, text=text_field, **how), text_field
     except (ConfigError, DataError):
         if not at_terminal():
             raise
