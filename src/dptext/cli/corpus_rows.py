@@ -19,7 +19,7 @@ from dptext.types import Floats
 from dptext.utility.classification import best_zero_shot, evaluate, train_tfidf
 from dptext.utility.columns import cells_of, columns_kept, independent
 from dptext.utility.corpus import corpus_kept
-from dptext.utility.gap import closed_gap, difference, right_answers
+from dptext.utility.gap import beside_draws, closed_gap, difference, right_answers
 from dptext.utility.tables import ORIGINAL, PUBLIC_ONLY
 from dptext.utility.worth import CorpusWorth
 
@@ -35,13 +35,13 @@ _MEANS: Final[Mapping[str, str]] = {
     RELEASED: "the corpus that is judged",
     PUBLIC_ONLY: "all public texts, with their labels or, without any, labelled by the names of the labels",
     MIXED: "the largest set of public texts that has the mix of labels of the corpus",
-    AS_MANY_MIXED: "as many public texts as the corpus has, in its mix of labels, on average over draws",
+    AS_MANY_MIXED: "as many public texts as the corpus has, in its mix of labels: the mean of some draws",
     AS_MANY: "as many private texts as the corpus has, one draw",
-    AS_MANY_PUBLIC: "as many public texts as the corpus has, in the mix of the pool, one draw",
+    AS_MANY_PUBLIC: "as many public texts as the corpus has, in the mix of the pool, drawn at random",
     INDEPENDENT: "private rows, each column in another order: no column tells of another",
     FREQUENT: "the label that most private texts have, said of every text: no text is needed",
 }
-_DRAWS: Final = 5  # of as many public texts: one may be lucky
+_DRAWS: Final = 8  # of as many public texts: one may be lucky
 Pair = tuple[str, str]  # a text and its label
 _ONE_DRAW: Final = 2_000  # texts of a corpus from which one draw has little luck
 
@@ -53,6 +53,7 @@ class _Taught:
         self._real, self._names, self._embedder, self._seed = real, names, embedder, seed
         self.rows: dict[str, dict[str, Estimate | float]] = {}
         self.answered: dict[str, Floats] = {}
+        self.draws: dict[str, list[Floats]] = {}  # the answers of rows of which there are several
         self.learnt: dict[str, str] = {}  # numbers of texts by row, in words
 
     def teach(self, row: str, known: Sequence[Pair]) -> None:
@@ -65,13 +66,11 @@ class _Taught:
 
     def teach_draws(self, row: str, draws: Sequence[Sequence[Pair]]) -> None:
         """Let a classifier learn each draw. The row has the mean of their answers."""
-        found = []
         for known in draws:
             self.teach(row, known)
-            found.append(self.answered[row])
-        self.answered[row] = np.mean(found, axis=0)
-        right = bootstrap_mean(self.answered[row], seed=self._seed, bounds=(0.0, 1.0))
-        self.rows[row] = {"accuracy": right}
+            self.draws.setdefault(row, []).append(self.answered[row])
+        self.answered[row] = np.mean(self.draws[row], axis=0)
+        self.rows[row] = {"accuracy": bootstrap_mean(self.answered[row], seed=self._seed, bounds=(0.0, 1.0))}
 
     def known(self, row: str, records: Sequence[Record]) -> list[Pair]:
         """Return the texts of a row that have a label, and the label.
@@ -109,8 +108,8 @@ def measured(
             texts, given, private=private, real=real, pool=parts[PUBLIC_ONLY], labels=[*names], embedder=embedder,
             seed=seed,
         )  # fmt: skip
-        taught.rows[row] = dict(kept.cells())
-        known = taught.known(row, records) if names else []
+        taught.rows[row] = {**taught.rows.get(row, {}), **dict(kept.cells())}
+        known = taught.known(row, records) if names and row not in taught.draws else []
         if known:
             taught.teach(row, known)
         if known and row == PUBLIC_ONLY and mix:
@@ -130,9 +129,14 @@ def _teach_mixed(taught: _Taught, known: Sequence[Pair], mix: Mapping[str, int],
     mixed = _in_mix(known, {label: int(times * n) for label, n in mix.items()}, seed)
     if len({label for _, label in mixed}) > 1:
         taught.teach(MIXED, mixed)
-    if times >= 1 and size < len(known):
-        draws = _DRAWS if size <= _ONE_DRAW else 1
-        taught.teach_draws(AS_MANY_MIXED, [_in_mix(known, mix, seed + i) for i in range(draws)])
+    if size >= len(known):
+        return
+    seeds = range(seed, seed + (_DRAWS if size <= _ONE_DRAW else 1))
+    if times >= 1:
+        taught.teach_draws(AS_MANY_MIXED, [_in_mix(known, mix, each) for each in seeds])
+    else:  # too few of a label: the mix stays that of the pool
+        drawn = (np.random.default_rng(each).permutation(len(known))[:size].tolist() for each in seeds)
+        taught.teach_draws(AS_MANY_PUBLIC, [[known[i] for i in each] for each in drawn])
 
 
 def _worth(taught: _Taught, seed: int) -> CorpusWorth | None:
@@ -140,13 +144,13 @@ def _worth(taught: _Taught, seed: int) -> CorpusWorth | None:
     if not found.keys() >= {ORIGINAL, RELEASED, PUBLIC_ONLY, FREQUENT}:
         return None
     public = max((row for row in (PUBLIC_ONLY, MIXED) if row in found), key=lambda row: float(found[row].mean()))
-    many = next((row for row in (AS_MANY_MIXED, AS_MANY_PUBLIC) if row in found), None)
+    many = next((row for row in (AS_MANY_MIXED, AS_MANY_PUBLIC) if row in taught.draws), None)
     own, made, least = found[ORIGINAL], found[RELEASED], found[FREQUENT]
     n = taught.learnt[public]
     return CorpusWorth(
         closed_gap(own, made, found[public], seed=seed),
         f"all {n} public texts" if public == PUBLIC_ONLY else f"the {n} public texts that make up its mix of labels",
-        None if many is None else difference(made, found[many], seed=seed),
+        None if many is None else beside_draws(made, taught.draws[many], seed=seed),
         "as many public texts of the same mix" if many == AS_MANY_MIXED else "as many public texts of their own mix",
         difference(made, least, seed=seed),
         difference(own, least, seed=seed),

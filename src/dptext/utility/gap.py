@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate, bonferroni
-from dptext.sampling.bootstrap import bootstrap_mean
+from dptext.sampling.bootstrap import allowing_unseen, bootstrap_mean
 from dptext.sampling.discrete import uniform_below
 from dptext.sampling.randomness import seeded
 from dptext.text.records import Record
@@ -104,6 +104,30 @@ def _ends(gap: Floats, more: Floats, seed: int) -> tuple[float, float]:
 def difference(made: Shown, other: Shown, *, seed: int = 0) -> Estimate:
     """Return the mean of two rows of `(n,)` right answers to the same texts, the first less the second."""
     return bootstrap_mean(made.astype(np.float64) - other.astype(np.float64), seed=seed, bounds=(-1.0, 1.0))
+
+
+def beside_draws(made: Shown, draws: Sequence[Shown], *, seed: int = 0) -> Estimate:
+    """Return the mean of a row of `(n,)` right answers less that of other rows, each of which is one draw of many.
+
+    The interval is over the texts and over the draws, so that a row which is a draw of the same kind is seldom shown to
+    be better or worse. One draw tells nothing of others: its interval is over the texts alone. ConfigError: no draw.
+    """
+    if not draws:
+        raise ConfigError("Expected at least one draw.")
+    gaps = np.stack([made.astype(np.float64) - each.astype(np.float64) for each in draws])
+    k, n = gaps.shape
+    if k == 1:
+        return bootstrap_mean(gaps[0], seed=seed, bounds=(-1.0, 1.0))
+    source, pieces = seeded(seed), list[Floats]()
+    together = max(1, _TOGETHER // n)
+    for start in range(0, _RESAMPLES, together):
+        some = min(together, _RESAMPLES - start)
+        texts, which = uniform_below(n, some * n, source).reshape(some, n), uniform_below(k, some, source)
+        pieces.append(gaps[which[:, None], texts].mean(axis=1))
+    means, value = np.sort(np.concatenate(pieces)), float(gaps.mean())
+    rank = int(bonferroni(_CONFIDENCE, 2) * (_RESAMPLES + 1))
+    low, high = min(float(means[rank - 1]), value), max(float(means[-rank]), value)
+    return allowing_unseen(Estimate(value, low, high, _CONFIDENCE), n, (-1.0, 1.0))
 
 
 def right_answers(classifier: Classifier, real: Sequence[Record]) -> Answers:

@@ -57,7 +57,7 @@ class CorpusWorth:
     Attributes:
         closed: beside `public`, the better of all public texts and those of them in the mix of the corpus.
         public: these public texts in words.
-        beside_many: accuracy by the corpus less the mean accuracy by as many public texts; None if there are not more.
+        beside_many: accuracy by the corpus less that by draws of as many public texts; None if there are not more.
         many: as many public texts in words.
         above: accuracy by the corpus less that of the most frequent label.
         learnt: accuracy by originals less that of the most frequent label.
@@ -101,7 +101,7 @@ class CorpusWorth:
     def answer(self) -> str:
         """The verdict in a word and in sentences, with the numbers that it rests on."""
         word, said = self.verdict()
-        points = [] if self.beside_many is None else [f"{_points(self.beside_many)} beside {self.many}"]
+        points = [] if self.beside_many is None else [f"{_points(self.beside_many)} beside draws of {self.many}"]
         points.append(f"{_points(self.closed.more)} beside {self.public}")
         there = f"(intervals at 95% {COVERS.format(f'{self.closed.texts:,} ')})"
         closed = self.closed.closed

@@ -8,7 +8,7 @@ import pytest
 from dptext import Record
 from dptext.errors import ConfigError
 from dptext.utility.classification import train_tfidf
-from dptext.utility.gap import FEWEST, closed_gap, right_answers
+from dptext.utility.gap import FEWEST, beside_draws, closed_gap, difference, right_answers
 
 N = 400
 
@@ -75,3 +75,30 @@ def test_right_answers_are_those_of_texts_with_a_label() -> None:
     real = [Record("0", "red", "r"), Record("1", "blue", "r"), Record("2", "blue"), Record("3", "blue", "b")]
     assert right_answers(trained, real).tolist() == [True, False, True]
     assert right_answers(train_tfidf([], []), real).tolist() == [False] * 3
+
+
+def test_a_draw_among_draws_is_seldom_shown_to_differ() -> None:
+    """Classifiers of small draws differ by luck. Whoever compares with their mean alone takes that luck for a fact."""
+    shown = {"draws": 0, "mean": 0}
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        ease = rng.random(N)
+        made, *draws = ((ease < share) for share in 0.75 + 0.04 * rng.standard_normal(9))
+        found = {
+            "draws": beside_draws(made, draws, seed=seed),
+            "mean": difference(made, np.mean(draws, axis=0), seed=seed),
+        }
+        for name, each in found.items():
+            shown[name] += each.low > 0 or each.high < 0
+    assert shown["draws"] <= 9
+    assert shown["mean"] >= 25
+
+
+def test_a_row_far_from_all_draws_is_shown_to_differ() -> None:
+    made, *draws = answers(0.9, 0.7, 0.72, 0.74)
+    found = beside_draws(made, draws)
+    assert 0 < found.low < found.value < found.high
+    assert found.value == pytest.approx(np.mean([made.mean() - each.mean() for each in draws]))
+    assert beside_draws(made, draws[:1]) == difference(made, draws[0])
+    with pytest.raises(ConfigError, match="at least one draw"):
+        beside_draws(made, [])

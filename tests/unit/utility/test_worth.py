@@ -50,7 +50,7 @@ def test_the_verdict_names_what_it_rests_on(many: float | None, public: float, w
     assert found.verdict()[0] == word
     assert said in found.sentence
     assert found.answer.startswith(f"{word}. {found.sentence}")
-    assert ("beside as many" in found.answer) == (many is not None)
+    assert ("beside draws of as many" in found.answer) == (many is not None)
     assert f"over the {N} real texts that were judged, not over the noise" in found.answer
     assert found.to_dict()["verdict"] == word
 
