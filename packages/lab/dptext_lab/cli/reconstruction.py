@@ -42,8 +42,8 @@ def reconstruction(
 ) -> int:
     if pool is not None:
         refuse_ignored("--pool FILE", candidates=candidates)
-    elif given.noise is not None:
-        refuse_ignored("--noise without --pool FILE", record=record)
+    elif record is not None:
+        raise ConfigError("Expected --pool FILE with --record.")
     if attack == Adversary.LIKELIHOOD:
         refuse_ignored(f"--attack {attack}", simulations=simulations)
     subject, claim = given.on_trial()

@@ -9,7 +9,15 @@ from dptext import _validate
 from dptext.cli import options
 from dptext.cli.answers import Printing
 from dptext.cli.audit import EXIT_REFUTED, refuse_ignored
-from dptext.cli.audit.attacked import check_options, made_ready, own_label, public_records, say_trained, show_attacks
+from dptext.cli.audit.attacked import (
+    check_form,
+    check_options,
+    made_ready,
+    own_label,
+    public_records,
+    say_trained,
+    show_attacks,
+)
 from dptext.cli.chosen import MechanismOptions, as_public, load_encoder
 from dptext.cli.grouped import measures, promises, reads
 from dptext.cli.terminal import counted, say
@@ -88,6 +96,7 @@ def trait(
             "Expected one of --mechanism NAME, --spec FILE.toml, --model MODEL, and --released-a FILE with "
             "--released-b FILE, the releases of all records of A and of B in their order."
         )
+    check_form(public, layout)
     check_options(choice, public, label_field, voided=without_guarantee)
     label = own_label(choice, label_field)
     read = partial(layout.read, label=label, author=group_field)

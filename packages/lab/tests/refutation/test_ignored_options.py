@@ -23,7 +23,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     [
         (f"reconstruction --mechanism syntf --pool {FILE} --candidates 50", "--pool FILE", "--candidates"),
         (f"reconstruction --noise laplace --pool {FILE} --candidates 50", "--pool FILE", "--candidates"),
-        ("reconstruction --noise laplace --record line", "--noise without --pool FILE", "--record"),
         ("reconstruction --noise laplace --simulations 50", "--attack likelihood", "--simulations"),
         (f"membership {FILE} --label-field label --shadows 8", "--attack shokri", "--shadows"),
         (f"membership {FILE} --label-field label --attack loss --shadows 8", "--attack loss", "--shadows"),
@@ -53,6 +52,23 @@ def test_what_would_change_nothing_is_refused_by_name(arguments: str, mode: str,
     said = str(done.exception)
     assert said.startswith(f"Expected {mode}"), said
     assert said.endswith(f"without {ignored}, which would change nothing: leave {ignored} out."), said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "file"),
+    [
+        ("reconstruction --noise laplace --record line", "--pool FILE with --record"),
+        (f"authorship {FILE} {' '.join(RELEASED)} --public-text-field a", "--public FILE with --public-text-field"),
+        (f"membership {FILE} --label-field label --public-sheet a", "--public FILE with --public-sheet"),
+        (
+            f"trait {FILE} {FILE} -m random_redaction -s level=.5 --public-record line",
+            "--public FILE with --public-record",
+        ),
+    ],
+)
+def test_the_form_of_a_file_comes_with_the_file(arguments: str, file: str) -> None:
+    done = CliRunner().invoke(app, ["audit", *arguments.split()])
+    assert str(done.exception) == f"Expected {file}."
 
 
 @pytest.mark.parametrize("options", ["", "--epsilon 5", "--norm l2"])

@@ -33,6 +33,14 @@ def check_public(choice: Choice | None, public: Path | None) -> None:
         raise ConfigError(f"Expected --public FILE: {choice.spec.kind} learns from public text. Or give --model MODEL.")
 
 
+def check_form(public: Path | None, layout: options.Layout) -> None:
+    """Check that options of the public file are given with --public, or by dptext.toml, which describes the file."""
+    named = ("public-text-field", layout.public_text_field), ("public-record", layout.public_record)
+    for name, value in (*named, ("public-sheet", layout.public_sheet)):
+        if public is None and value not in (None, config().options.get(name)):
+            raise ConfigError(f"Expected --public FILE with --{name}.")
+
+
 def check_options(choice: Choice | None, public: Path | None, label_field: str | None, *, voided: bool) -> None:
     """Check the options before a record is read. `voided` says that a mechanism without a guarantee is allowed."""
     check_public(choice, public)

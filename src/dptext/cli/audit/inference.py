@@ -10,7 +10,15 @@ from dptext.audits.report import is_about
 from dptext.cli import answers, options
 from dptext.cli.answers import Printing
 from dptext.cli.audit import EXIT_REFUTED
-from dptext.cli.audit.attacked import check_options, made_ready, own_label, public_records, say_trained, show_attacks
+from dptext.cli.audit.attacked import (
+    check_form,
+    check_options,
+    made_ready,
+    own_label,
+    public_records,
+    say_trained,
+    show_attacks,
+)
 from dptext.cli.chosen import MechanismOptions, as_public, load_encoder
 from dptext.cli.grouped import measures
 from dptext.cli.terminal import counted, say
@@ -54,6 +62,7 @@ def authorship(
             "Expected one of --mechanism NAME, --spec FILE.toml, --model MODEL and --released FILE, the releases of "
             "all records in their order."
         )
+    check_form(public, layout)
     check_options(choice, public, label_field, voided=without_guarantee)
     own = as_public(layout.read(records, label=own_label(choice, label_field), author=author_field), choice)
     split = split_authors(own, training=train_texts, attacked=attacked_texts, seed=seed)

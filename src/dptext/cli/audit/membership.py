@@ -16,7 +16,7 @@ from dptext.audits.subjects import METHODS
 from dptext.cli import answers, options
 from dptext.cli.answers import Printing, interval
 from dptext.cli.audit import refuse_ignored
-from dptext.cli.audit.attacked import check_public, made_ready, public_records
+from dptext.cli.audit.attacked import check_form, check_public, made_ready, public_records
 from dptext.cli.chosen import Choice, MechanismOptions, as_public, check_label_field, fitted_on, kinds
 from dptext.cli.grouped import measures
 from dptext.cli.terminal import counted, say
@@ -168,6 +168,7 @@ def membership(
     chosen_classifier(classifier)
     seed = options.seed_of(seed)
     svg = options.target_of(figure, records, wanted.spec, wanted.model, public, others, force=force)
+    check_form(public, layout)
     _check(choice, attack, public, others, label_field)
     if choice is not None:
         require_guarantee(choice.spec, without_guarantee)
