@@ -177,10 +177,10 @@ class CorpusReport:
     def numbers(self) -> list[PageTable]:
         """Return the tables of all numbers, one of them of columns, and what each row is."""
         said = (
-            "accuracy and macro_f1: of a classifier that learns from the row, on real texts. told_apart: AUC of one that "
-            "tells the row from real texts (.5 is perfect). precision: share of the row among real texts; recall: of real "
-            "texts in the row. frechet: distance to real texts; topics_tv, mix_l1: of topics and labels, to private ones. "
-            "own_label: share of public texts with their own label."
+            "accuracy, macro_f1: of a classifier that learns from the row, on real texts. told_apart: AUC of one that "
+            "tells the row from real texts (.5 is perfect). precision: share of the row among real texts; recall: of "
+            "real texts in the row. frechet: distance to real texts; topics_tv, mix_l1: of topics and labels, to "
+            "private ones. own_label: share of public texts with their own label."
         )
         of_columns = [*filter(is_of_columns, self._heads())]
         tables = [self._table("All numbers", [head for head in self._heads() if head not in of_columns], said)]

@@ -105,7 +105,10 @@ class CorpusWorth:
         points.append(f"{_points(self.closed.more)} beside {self.public}")
         there = f"(intervals at 95% {COVERS.format(f'{self.closed.texts:,} ')})"
         closed = self.closed.closed
-        share = "" if closed is None else f" {_percent(closed)} of the gap from there to originals is closed."
+        shown = closed is not None and closed.low > 0
+        share = (
+            "" if closed is None or not shown else f" {_percent(closed)} of the gap from there to originals is closed."
+        )
         return f"{word}. {said} In points of accuracy: {' and '.join(points)} {there}.{share}"
 
     def to_dict(self) -> dict[str, Json]:

@@ -52,6 +52,7 @@ def test_the_verdict_names_what_it_rests_on(many: float | None, public: float, w
     assert found.answer.startswith(f"{word}. {found.sentence}")
     assert ("beside draws of as many" in found.answer) == (many is not None)
     assert f"over the {N} real texts that were judged, not over the noise" in found.answer
+    assert ("of the gap from there to originals is closed" in found.answer) == (public == 0.7)
     assert found.to_dict()["verdict"] == word
 
 
