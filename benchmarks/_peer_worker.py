@@ -12,6 +12,7 @@ import math
 import os
 import resource
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -164,6 +165,25 @@ def opendp(job: dict[str, Any]) -> dict[str, Task]:
     }
 
 
+def mostlyai_engine(job: dict[str, Any]) -> dict[str, Task]:
+    import pandas as pd
+    from mostlyai.engine import TabularARGN
+    from mostlyai.engine.domain import DifferentialPrivacyConfig
+
+    rows = pd.DataFrame(job["rows"])
+    rows["created"] = pd.to_datetime(rows["created"])
+    private = DifferentialPrivacyConfig(max_epsilon=job["epsilon"], delta=job["delta"])
+
+    def written() -> pd.DataFrame:
+        with tempfile.TemporaryDirectory() as folder:
+            model = TabularARGN(
+                workspace_dir=folder, device="cpu", max_epochs=job["epochs"], differential_privacy=private, verbose=0
+            )
+            return model.fit(rows).sample(n_samples=len(rows))
+
+    return {"rows": (written, len)}
+
+
 def likeness(vectors: Any) -> float:
     """Mean cosine of each unit vector to the next."""
     return float((vectors[1:] * vectors[:-1]).sum(axis=1).mean())
@@ -196,6 +216,7 @@ PEERS = {
     "pypantera": pypantera,
     "opendp": opendp,
     "sentence-transformers": sentence_transformers,
+    "mostlyai-engine": mostlyai_engine,
 }
 
 

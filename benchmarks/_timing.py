@@ -1,9 +1,10 @@
-"""Methods timed in turn, so that whatever slows the machine slows all of them."""
+"""Methods timed in turn, so that whatever slows the machine slows all of them, and the rows that tell their ratios."""
 
 from __future__ import annotations
 
+import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 
 def seconds(
@@ -18,3 +19,60 @@ def seconds(
             if round_:
                 times[name].append(clock() - began)
     return times
+
+
+def paired(over: Sequence[float], under: Sequence[float], factor: float = 1.0) -> list[float]:
+    """The ratio of each round."""
+    return [factor * one / other for one, other in zip(over, under, strict=True)]
+
+
+class Rows:
+    """The rows of a benchmark, printed as they are measured, in the form that `make bench` reads.
+
+    Attributes:
+        code: the exit code: 1 where a bound is missed, else 3 where something that can be installed is absent.
+    """
+
+    def __init__(self) -> None:
+        self.code = 0
+        print("| what | ratio | minimum | median | maximum | bound of the median | |\n|---|---|--:|--:|--:|---|---|")
+
+    def add(
+        self,
+        what: str,
+        ratio: str,
+        found: Sequence[float],
+        *,
+        least: float | None = None,
+        most: float | None = None,
+        processor: str = "",
+    ) -> None:
+        """Print a row.
+
+        Args:
+            what: what was measured.
+            ratio: what the numbers are, such as "of the time of FAISS".
+            found: the number of each round, of methods in turn.
+            least: bound of their median. None: there is none.
+            most: the same.
+            processor: on which processors this is the bound, where others have another.
+        """
+        median, bound, said = statistics.median(found), "none", "-"
+        if least is not None or most is not None:
+            bound = f"at least {least:g}" if most is None else f"at most {most:g}"
+            kept = median >= least if least is not None else median <= (most or 0.0)
+            said = "kept" if kept else "MISSED"
+            self.code = self.code if kept else 1
+        if processor:
+            bound += f" ({processor})"
+        shown = " | ".join(f"{number:.4g}" for number in (min(found), median, max(found)))
+        print(f"| {what} | {ratio} | {shown} | {bound} | {said} |", flush=True)
+
+    def note(self, what: str, unit: str, found: Sequence[float]) -> None:
+        """Print numbers that are no ratios and have no bound: the table has no row of them."""
+        print(f"{what}: {statistics.median(found):.4g} {unit} ({min(found):.4g} to {max(found):.4g})", flush=True)
+
+    def absent(self, what: str, why: str, *, code: int = 3) -> None:
+        """Say what was not measured; with code 0 where nothing that can be installed would change it."""
+        self.code = self.code or code
+        print(f"not measured: {what}: {why}", flush=True)

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from _timing import Rows, paired
 from dptext.privacy import accounting
 from dptext.privacy.events import Event, ExponentialEvent, GaussianEvent, PureEvent, TopKEvent, ZcdpEvent
 
@@ -39,41 +40,50 @@ _deltas = (1e-5 * (1 + 1e-9 * i) for i in itertools.count())  # each another, be
 
 
 def seconds(work: Callable[[], object], often: int = 1) -> float:
-    times = []
-    for _ in range(ROUNDS):
-        began = time.perf_counter()
-        for _ in range(often):
-            work()
-        times.append((time.perf_counter() - began) / often)
-    return statistics.median(times)
+    began = time.perf_counter()
+    for _ in range(often):
+        work()
+    return (time.perf_counter() - began) / often
 
 
-def measure(name: str, bound: Callable[..., float], one: Sequence[Event], many: Sequence[Event]) -> bool:
-    """Print what many runs take beside one, and say whether that is quick enough."""
-    alone = seconds(lambda: bound(one, next(_deltas)), OFTEN)
-    together = seconds(lambda: bound(many, next(_deltas)))
-    print(f"{name:58} {1000 * together:8.3f} ms, {together / alone:8.2f} x one run", flush=True)
-    return together <= MAX_SECONDS and together / alone <= MAX_RATIO
+def measure(
+    bound: Callable[..., float], one: Sequence[Event], many: Sequence[Event]
+) -> tuple[list[float], list[float]]:
+    """The seconds of many runs, and of one, in turn."""
+    times = [
+        (seconds(lambda: bound(many, next(_deltas))), seconds(lambda: bound(one, next(_deltas)), OFTEN))
+        for _ in range(ROUNDS)
+    ]
+    together, alone = (list(each) for each in zip(*times, strict=True))
+    return together, alone
 
 
 def main() -> int:
-    fast = True
+    rows, slowest = Rows(), [0.0]
     for name, one in KINDS.items():
         many = [replace(event, count=RUNS // len(one)) for event in one]
         accounting.epsilon(many, next(_deltas))  # what is loaded once
-        fast &= measure(f"{RUNS:,} runs, quick bound, {name}", accounting.quick_epsilon, one, many)
-        if len(one) == 1:  # of several kinds it computes a numerical distribution, however few the runs are
-            fast &= measure(f"{RUNS:,} runs, tight bound, {name}", accounting.epsilon, one, many)
+        bounds = {"quick": accounting.quick_epsilon, "tight": accounting.epsilon}
+        if len(one) > 1:  # of several kinds it computes a numerical distribution, however few the runs are
+            del bounds["tight"]
+        for kind, bound in bounds.items():
+            together, alone = measure(bound, one, many)
+            slowest = max(slowest, together, key=statistics.median)
+            rows.add(
+                f"{RUNS:,} runs, {kind} bound, {name}",
+                "of the time of one run",
+                paired(together, alone),
+                most=MAX_RATIO,
+            )
+    rows.add(f"{RUNS:,} runs, the slowest of these bounds", "seconds", slowest, most=MAX_SECONDS)
     several = [replace(event, count=RUNS) for event in KINDS["top-k, pure, exponential"]]
     for name, work in {
         f"a list of {RUNS:,} runs is composed": lambda: accounting.compose(list(KINDS["top-k"]) * RUNS),
         f"{RUNS:,} runs are calibrated": lambda: accounting.calibrate(PureEvent(1.0, RUNS), 10, delta=1e-5),
         f"the tight bound of {3 * RUNS:,} runs of three kinds": lambda: accounting.epsilon(several, next(_deltas)),
     }.items():
-        took = seconds(work)
-        print(f"{name:58} {1000 * took:8.3f} ms", flush=True)
-        fast &= took <= MAX_SECONDS
-    return int(not fast)
+        rows.add(name, "seconds", [seconds(work) for _ in range(ROUNDS)], most=MAX_SECONDS)
+    return rows.code
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Cells that share fits against cells that are fitted each for itself, as a ratio, on a small all.toml.
 
-python benchmarks/compare.py [--part 10] [--corpora snips imdb]
+python benchmarks/compare.py [--part 60] [--rounds 3] [--corpora snips imdb]
 Each cell is run in both ways, one after the other. The CPU seconds of fit, releases and numbers are summed over the
 cells. All limits of the corpora are divided by `--part`, so that there are as many public texts for a private one as in
 all.toml. Only the vocabulary of ER-AE is smaller than there, as few texts have few words. Mechanisms that learn from
@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from _timing import Rows, paired
 from dptext.errors import DPTextError
 from dptext.mechanism import Learns, Mechanism, Spec
 from dptext.registry import MECHANISMS
@@ -104,43 +105,49 @@ def run(cell: Cell, experiment: Experiment, corpus: SplitCorpus, lens: Lens, fit
 def main() -> int:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--part", type=int, default=10)
+    parser.add_argument("--part", type=int, default=60)
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--corpora", nargs="+", default=["snips", "imdb"])
     given = parser.parse_args()
     experiment = smaller(given.part, given.corpora)
     corpora = {name: load_corpus(name, plan, seed=experiment.seed) for name, plan in experiment.corpora.items()}
     cells = plan_cells(experiment, {name: corpus.labels for name, corpus in corpora.items()})
-    embedder = experiment.settings.embedder
-    shared, lenses, pairs = WatchedFits(), (Lens(embedder), Lens(embedder)), []
+    lenses = (Lens(experiment.settings.embedder), Lens(experiment.settings.embedder))
     for lens in lenses:
         lens.embedder.embed(["A model is loaded before the first cell."])
-    for cell in (cell for cell in cells if not cell.fault):
-        corpus = corpora[cell.corpus]
-        ours, theirs = (
-            run(cell, experiment, corpus, lens, fits)
-            for lens, fits in zip(lenses, (shared, WatchedFits()), strict=True)
+    able, rounds = [cell for cell in cells if not cell.fault], list[list[tuple[Taken, Taken]]]()
+    for _ in range(given.rounds):
+        shared = WatchedFits()
+        rounds.append(
+            [
+                (
+                    run(cell, experiment, corpora[cell.corpus], lenses[0], shared),
+                    run(cell, experiment, corpora[cell.corpus], lenses[1], WatchedFits()),
+                )
+                for cell in able
+            ]
         )
-        pairs.append((cell, ours, theirs))
-        print(f"{cell.corpus}: {cell.row}: {ours.whole:.1f} s, for itself {theirs.whole:.1f} s", file=sys.stderr)
-    print("| what | cells | each for itself, s | shared, s | times as fast |\n|---|---|---|---|---|")
-    kinds = dict.fromkeys((cell.corpus, cell.kind) for cell, _, _ in pairs if cell.kind)
-    for corpus_name, kind in kinds:
-        some = [one for one in pairs if (one[0].corpus, one[0].kind) == (corpus_name, kind)]
-        if not any(b.fit for _, _, b in some):  # mechanisms that are not fitted
-            continue
-        row(f"{corpus_name}, {kind}: fits", [(a.fit, b.fit) for _, a, b in some])
-    fits_ratio = row("all fits", [(a.fit, b.fit) for _, a, b in pairs])
-    whole_ratio = row("all cells", [(a.whole, b.whole) for _, a, b in pairs])
-    other = [f"{cell.corpus}: {cell.row}" for cell, a, b in pairs if a.made != b.made]
-    print(f"The same digests in {len(pairs) - len(other)} of {len(pairs)} cells. Others: {', '.join(other) or 'none'}.")
-    return 0 if fits_ratio >= MIN_RATIO and whole_ratio >= MIN_WHOLE and not other else 1
+    rows = Rows()
 
+    def add(what: str, places: list[int], part: str, least: float | None = None) -> None:
+        ours, alone = ([sum(getattr(found[i][side], part) for i in places) for found in rounds] for side in (0, 1))
+        if min(ours) > 0:  # else the mechanisms are not fitted
+            rows.add(
+                f"{what}, {len(places)} cells", "times as fast as each for itself", paired(alone, ours), least=least
+            )
+            rows.note(f"{what}, {len(places)} cells", "seconds, shared", ours)
 
-def row(what: str, seconds: list[tuple[float, float]]) -> float:
-    """Print a row of the table, from the seconds of each cell shared and for itself; the ratio of their sums."""
-    shared, alone = (sum(side) for side in zip(*seconds, strict=True))
-    print(f"| {what} | {len(seconds)} | {alone:.1f} | {shared:.1f} | {alone / shared:.2f} |")
-    return alone / shared
+    for corpus, kind in dict.fromkeys((cell.corpus, cell.kind) for cell in able if cell.kind):
+        places = [i for i, cell in enumerate(able) if (cell.corpus, cell.kind) == (corpus, kind)]
+        add(f"{corpus}, {kind}: fits", places, "fit")
+    every = list(range(len(able)))
+    add("all fits", every, "fit", MIN_RATIO)
+    add("all cells, with releases and numbers", every, "whole", MIN_WHOLE)
+    other = {i for found in rounds for i, (a, b) in enumerate(found) if a.made != b.made}
+    rows.add("cells whose mechanisms have other digests", f"of {len(able)}", [len(other)], most=0)
+    if other:
+        print("Other digests:", *(f"{able[i].corpus}: {able[i].row}" for i in sorted(other)), sep="\n- ")
+    return rows.code
 
 
 if __name__ == "__main__":

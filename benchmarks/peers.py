@@ -3,7 +3,7 @@
 python benchmarks/peers.py [PEER ...] [--words 50000 400000] [--rounds 3]
 Environments are made once, in build/peers, with pinned versions. A peer works there in a process of its own; ours and
 the peer's take turns in one run, on one thread, and the processor's time of each is taken. The ratio is theirs over
-ours: the median of the rounds' ratios, the least and the largest. Below 1 we lose, which is said again at the end.
+ours. Below 1 we lose, which is said again at the end.
 A number describes what both did, so that it can be seen that they did the same.
 Texts are utterances of SNIPS where DPTEXT_DATA (default ../shared/data) has them, else the built-in sample. Vectors are
 GloVe's, else random ones of the same shape. Exits 1 where a ratio is below what is required; else 3 where a peer could
@@ -23,6 +23,8 @@ import gzip
 import importlib.resources
 import json
 import math
+import random
+import shutil
 import statistics
 import subprocess
 import sys
@@ -39,10 +41,12 @@ from typing import Any
 import numpy as np
 
 from _peer_worker import TIMES, UNKNOWN, Task, kept, likeness, root_mean_square, timed, words_of
-from dptext import sample_records
+from _timing import Rows, paired
+from dptext import sample_records, summarize, write
 from dptext.embeddings.vector_files import load_glove
 from dptext.errors import MissingExtraError
 from dptext.mechanisms.words.word_metric import WordMetric
+from dptext.runs.synthesized import Synthesized
 from dptext.sampling.discrete import discrete_gaussian, discrete_laplace
 from dptext.sampling.exponential import PermuteAndFlip
 from dptext.sampling.grid_noise import GridGaussian, GridLaplace
@@ -63,7 +67,11 @@ PINS: dict[str, tuple[str, ...]] = {
     "pypantera": ("pypantera==1.0.2", "numpy==2.4.6", "scipy==1.17.1", "pandas==3.1.1"),
     "opendp": ("opendp==0.16.0",),
     "sentence-transformers": (),
+    "mostlyai-engine": ("mostlyai-engine==2.7.3", "torch==2.13.0"),  # takes 2.7 gigabytes
 }
+
+#: What is uninstalled after that: nothing needs it, and beside a torch for processors alone it cannot be loaded.
+UNUSED: dict[str, tuple[str, ...]] = {"mostlyai-engine": ("torchvision", "torchaudio")}
 
 
 class NotMeasuredError(Exception):
@@ -78,15 +86,17 @@ class Case:
         task: its name at the peer.
         what: the work, as printed.
         ours: the same by us.
-        least: the ratio must reach it.
+        least: the ratio must reach it, unless it is None.
         guarantee: whether the peer's is ours, and if not, why.
+        processor: on which processors the ratio is required, where others have another.
     """
 
     task: str
     what: str
     ours: Task
-    least: float
+    least: float | None
     guarantee: str
+    processor: str = ""
 
 
 # ------------------------------------------------------------------------ environments and processes
@@ -102,10 +112,12 @@ def python_of(peer: str) -> Path:
     if stamp.is_file() and stamp.read_text("utf-8") == pins:
         return python
     print(f"installing {peer} into build/peers", file=sys.stderr, flush=True)
-    install = [python, "-I", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--retries", "1"]
+    pip = [python, "-I", "-m", "pip", "--quiet", "--disable-pip-version-check"]
     try:
         venv.create(home, clear=True, with_pip=True)
-        subprocess.run([*install, *PINS[peer]], capture_output=True, text=True, check=True)
+        subprocess.run([*pip, "install", "--retries", "1", *PINS[peer]], capture_output=True, text=True, check=True)
+        if peer in UNUSED:
+            subprocess.run([*pip, "uninstall", "--yes", *UNUSED[peer]], capture_output=True, text=True, check=True)
     except subprocess.CalledProcessError as error:
         said = (error.stderr or "").strip().splitlines() or [f"exit code {error.returncode}"]
         raise NotMeasuredError(f"it cannot be installed: {said[-1]}") from error
@@ -197,11 +209,11 @@ def vector_files(n_words: int) -> Iterator[tuple[str, str, frozenset[str]]]:
     row = " ".join(["%s", *["%.9g"] * DIM]) + "\n"  # all digits of a float32
     with tempfile.TemporaryDirectory(dir=FOLDER) as home:
         paths = Path(home) / "with_header.txt", Path(home) / "without_header.txt"
-        for path in paths:
-            with path.open("w", encoding="utf-8") as file:
-                if path == paths[0]:
-                    file.write(f"{n_words} {DIM}\n")
-                file.writelines(row % (word, *vector) for word, vector in zip(words, vectors.tolist(), strict=True))
+        with paths[1].open("w", encoding="utf-8") as file:
+            file.writelines(row % (word, *vector) for word, vector in zip(words, vectors.tolist(), strict=True))
+        with paths[0].open("wb") as file, paths[1].open("rb") as same:
+            file.write(f"{n_words} {DIM}\n".encode())
+            shutil.copyfileobj(same, file)
         yield str(paths[0]), str(paths[1]), frozenset(words)
 
 
@@ -233,7 +245,7 @@ def word_cases(peer: str, n_words: int) -> Iterator[tuple[dict[str, Any], list[C
     """Words under metric privacy."""
     source, large = secure(), n_words > LARGE
     with vector_files(n_words) as (with_header, without_header, known):
-        texts = plain_texts(known, 16 if large else 64)
+        texts = plain_texts(known, 8 if large else 32)
         alone = words_of(texts)[:50]
         cases, tasks = [], {}
         for task, *leasts, guarantee in WORDS[peer]:
@@ -387,6 +399,7 @@ def encoder_cases() -> Iterator[tuple[dict[str, Any], list[Case]]]:
 
     ours, texts, few = load_sentence_encoder(), utterances()[:256], 32
     fast = ours.precision == "bfloat16"  # else the processor cannot multiply them
+    there = "with bfloat16" if fast else "without bfloat16"
     none = "none on either side: an embedding alone is not private"
     cases = [
         Case(
@@ -395,6 +408,7 @@ def encoder_cases() -> Iterator[tuple[dict[str, Any], list[Case]]]:
             (lambda: ours.embed(texts), likeness),
             2.2 if fast else 1.3,
             none,
+            there,
         ),
         Case(
             "one text",
@@ -402,6 +416,7 @@ def encoder_cases() -> Iterator[tuple[dict[str, Any], list[Case]]]:
             (lambda: np.concatenate([ours.embed([text]) for text in texts[:few]]), likeness),
             3 if fast else 2,
             none,
+            there,
         ),
         Case("load", "reading the model", (lambda: load_sentence_encoder().dim, float), 0.15, "-"),
     ]
@@ -409,25 +424,56 @@ def encoder_cases() -> Iterator[tuple[dict[str, Any], list[Case]]]:
         yield {"texts": texts, "few": few, "model": str(model)}, cases
 
 
+def table_cases() -> tuple[dict[str, Any], list[Case]]:
+    """Rows of a table: by the peer its columns alone, by us texts of a pool beside them."""
+    n, delta, epochs = 1_000, 1e-5, 5
+    rng = random.Random(0)  # noqa: S311
+    drawn = sample_records(n + 600, seed=1)
+    rows = [
+        {
+            "topic": record.label or "",
+            "priority": rng.choice(("low", "normal", "high")),
+            "amount": round(rng.lognormvariate(4, 0.7), 2),
+            "created": f"{rng.randint(2024, 2026)}-{rng.randint(1, 12):02}-01",
+        }
+        for record in drawn[:n]
+    ]
+    pool = [record.text for record in drawn[n:]]
+    texts = [{**row, "text": record.text} for row, record in zip(rows, drawn, strict=False)]
+    columns = {
+        "topic": "health|travel|money|leisure",
+        "priority": "low|normal|high",
+        "amount": "0..500 by 25",
+        "created": "2024-01..2026-12 by month",
+    }
+
+    def written() -> Synthesized:
+        summary = summarize(texts, pool, columns=columns, epsilon=8.0, delta=delta, about=n, encoder="distilled")
+        return write(summary, writer="pool", size=n)
+
+    what = f"a table of {n:,} rows, and {n:,} written (epsilon 8)"
+    guarantee = (
+        "the same kind, but not of what it reads exactly; columns alone, at most 5 epochs, while ours have texts"
+    )
+    case = Case("rows", what, (written, lambda found: len(found.releases)), None, guarantee)
+    return {"rows": rows, "epsilon": 8.0, "delta": delta, "epochs": epochs}, [case]
+
+
 # ------------------------------------------------------------------------ the run
 
 
-def measured(worker: Worker, peer: str, case: Case, rounds: int) -> float:
-    """Print the case's row; its ratio. One round before the others warms up."""
+def measured(rows: Rows, worker: Worker, peer: str, case: Case, rounds: int) -> list[float]:
+    """Print the case's row; its ratios. One round before the others warms up."""
     taken = [(timed(case.ours), worker.timed(case.task)) for _ in range(rounds + 1)][1:]
-    (ours, theirs) = (
-        [statistics.median(values) for values in zip(*side, strict=True)] for side in zip(*taken, strict=True)
-    )
-    ratios = sorted(their_seconds / our_seconds for (our_seconds, _), (their_seconds, _) in taken)
-    ratio, guarantee = statistics.median(ratios), case.guarantee
+    (ours, described), (theirs, described_too) = (zip(*side, strict=True) for side in zip(*taken, strict=True))
+    ratios, guarantee, there = paired(theirs, ours), case.guarantee, case.processor
     if (asked := f"unknown: {case.task}") in worker.tasks and (share := worker.timed(asked)[1]):
         guarantee = f"{guarantee}; {VERBATIM.format(share=share)}"
-    print(
-        f"| {peer} | {case.what} | {ours[0] * 1e3:.1f} | {theirs[0] * 1e3:.1f} | {ratio:.3g} "
-        f"({ratios[0]:.3g} to {ratios[-1]:.3g}) | {case.least:g} | {ours[1]:.4g}, {theirs[1]:.4g} | {guarantee} |",
-        flush=True,
-    )
-    return ratio
+    rows.add(case.what, f"times as fast as {peer}", ratios, least=case.least, processor=there)
+    rows.note(f"{case.what}: ours", "ms", [1e3 * each for each in ours])
+    rows.note(f"{case.what}: {peer}", "ms", [1e3 * each for each in theirs])
+    print(f"came out: ours {described[-1]:.4g}, theirs {described_too[-1]:.4g}; its guarantee: {guarantee}", flush=True)
+    return ratios
 
 
 def jobs(peer: str, sizes: Sequence[int]) -> Iterator[tuple[dict[str, Any], list[Case]]]:
@@ -437,6 +483,8 @@ def jobs(peer: str, sizes: Sequence[int]) -> Iterator[tuple[dict[str, Any], list
             yield from word_cases(peer, n_words)
     elif peer == "opendp":
         yield noise_cases()
+    elif peer == "mostlyai-engine":
+        yield table_cases()
     else:
         with encoder_cases() as case:
             yield case
@@ -451,9 +499,7 @@ def main() -> int:
     options = parser.parse_args()
     if hasattr(os, "sched_setaffinity"):  # the peers inherit it
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
-    print("| peer | work | ours, ms | theirs, ms | theirs / ours | at least | came out: ours, theirs | its guarantee |")
-    print("|---|---|--:|--:|--:|--:|---|---|", flush=True)
-    missed, lost, absent = [], [], []
+    rows, lost = Rows(), []
     for peer in options.peers or PINS:
         try:
             python = python_of(peer)
@@ -461,19 +507,13 @@ def main() -> int:
             for job, cases in jobs(peer, options.words):
                 worker = Worker(python, peer, job)
                 for case in cases:
-                    ratio = measured(worker, named, case, options.rounds)
-                    missed += [f"{named}, {case.what}: {ratio:.3g}, expected {case.least:g}"] * (ratio < case.least)
+                    ratio = statistics.median(measured(rows, worker, named, case, options.rounds))
                     lost += [f"{named}, {case.what}: {ratio:.3g}"] * (ratio < 1)
                 worker.close()
         except NotMeasuredError as error:
-            absent.append(f"{peer}: {error}")
-            print(f"| {peer} | NOT MEASURED | | | | | | {error} |", flush=True)
+            rows.absent(peer, str(error))
     print("\nWe lose:" if lost else "\nWe lose nothing of what was measured.", *lost, sep="\n- ")
-    for each in missed:
-        print(f"missed: {each}", file=sys.stderr)
-    for each in absent:
-        print(f"not measured: {each}", file=sys.stderr)
-    return 1 if missed else 3 if absent else 0
+    return rows.code
 
 
 if __name__ == "__main__":

@@ -5,30 +5,16 @@ Exits 1 where one takes more of the alternative's time than its bound, about twi
 
 from __future__ import annotations
 
-import statistics
 import sys
-import time
-from collections.abc import Callable
 
 import numpy as np
 import opendp.prelude as dp
 
+from _timing import Rows, paired, seconds
 from dptext.sampling import discrete, exponential, float_noise, randomness, top_k
 
 N = 100_000
 ROUNDS = 7
-
-
-def alternate(methods: dict[str, Callable[[], object]]) -> dict[str, float]:
-    """Median seconds of each method, run in turn."""
-    times: dict[str, list[float]] = {name: [] for name in methods}
-    for round_ in range(ROUNDS + 1):
-        for name, method in methods.items():
-            began = time.perf_counter()
-            method()
-            if round_:  # the first is a warm-up
-                times[name].append(time.perf_counter() - began)
-    return {name: statistics.median(values) for name, values in times.items()}
 
 
 def main() -> int:
@@ -114,17 +100,11 @@ def main() -> int:
             8.0,
         ),
     ]
-    print(f"{'sampler':<42} {'us a draw':<10} {'ours / alternative':<20} alternative")
-    missed = []
+    rows = Rows()
     for name, ours, n_ours, other_name, other, n_other, most in cases:
-        times = alternate({"ours": ours, "other": other})
-        mine, theirs = times["ours"] / n_ours, times["other"] / n_other
-        print(f"{name:<42} {mine * 1e6:<10.3f} {mine / theirs:<20.3g} {other_name}")
-        if mine / theirs > most:
-            missed.append(f"{name}: {mine / theirs:.3g} of {other_name}, expected at most {most:g}")
-    for each in missed:
-        print(f"missed: {each}", file=sys.stderr)
-    return 1 if missed else 0
+        times = seconds({"ours": ours, "other": other}, ROUNDS)
+        rows.add(name, f"of the time of {other_name}", paired(*times.values(), n_other / n_ours), most=most)
+    return rows.code
 
 
 if __name__ == "__main__":

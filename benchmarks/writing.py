@@ -1,12 +1,13 @@
 """Our language model against transformers and llama.cpp, over the same weights: tokens a second, as ratios.
 
-    python benchmarks/writing.py [--rounds 3]
+    python benchmarks/writing.py [--rounds 3] [--texts 64]
 
 SmolLM2 writes after a public prompt that all texts share, as the writer `builtin` does: few texts after a long prompt
 (reviews), and many after a short one (requests). Beside transformers with its key cache, reading of the prompt counts,
 too. Beside a server of llama.cpp, on threads of this process, it does not: the server has read the prompt in each of
-its slots before. On one thread, in turn in one run, in processor time: the median over the rounds of each round's
-ratio. Exits 1 where ours is slower than required, 3 where weights or server (make .venv/stamps/server) are absent.
+its slots before. On one thread, in turn in one run, in processor time. One text beside llama.cpp, which is close, has
+five rounds. Exits 1 where ours is slower than required, 3 where weights or server (make
+.venv/stamps/server) are absent.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import statistics
 import sys
 import time
 import urllib.request
@@ -30,16 +30,17 @@ from typing import Any
 import numpy as np
 import torch
 
-from _timing import seconds
+from _timing import Rows, paired, seconds
 from dptext.language.reading import LanguageModel, is_there, load_language_model, packaged
 from dptext.language.torch_model import load_torch_model
 from dptext.text.samples import sample_records
 
 #: Number of texts, tokens of the prompt, and tokens that are written of each.
-CASES = ((16, 600, 40), (64, 600, 20), (64, 100, 20))
+CASES = ((16, 600, 16), (64, 600, 8), (64, 100, 10))
 LEAST = 1.0
 #: The same beside llama.cpp, and the least ratio.
-BESIDE_LLAMA = ((1, 100, 100, 0.8), (16, 100, 40, 1.0), (64, 100, 20, 1.0))
+Case = tuple[int, int, int, float]
+BESIDE_LLAMA = ((1, 100, 100, 0.8), (16, 100, 16, 1.0), (64, 100, 8, 1.0))
 
 
 def by_us(model: LanguageModel, prompt: Sequence[int], n: int, steps: int, token: int) -> None:
@@ -64,10 +65,10 @@ def by_them(network: Any, prompt: Sequence[int], n: int, steps: int, token: int)
 class Llama:
     """A server of llama.cpp with the same file, and as many slots as the largest case."""
 
-    def __init__(self) -> None:
+    def __init__(self, cases: Sequence[Case]) -> None:
         import xllamacpp
 
-        n, length, steps, _ = max(BESIDE_LLAMA)
+        n, length, steps = (max(column) for column in list(zip(*cases, strict=True))[:3])
         given = xllamacpp.CommonParams()
         given.model.path, given.n_parallel = str(packaged()), n
         given.n_ctx, given.hostnames, given.port = 2 * n * (length + steps), ["127.0.0.1"], 0
@@ -78,13 +79,13 @@ class Llama:
     def write(self, prompt: Sequence[int], n: int, steps: int) -> None:
         """Write the likeliest `steps` tokens after the prompt, in `n` slots at once."""
         given = {"prompt": [*map(int, prompt)], "n_predict": steps, "temperature": 0, "ignore_eos": True}
-        request = urllib.request.Request(  # noqa: S310 (this machine)
-            f"{self.server.listening_address}/completion",
-            json.dumps(given | {"cache_prompt": True}).encode(),
-            {"Content-Type": "application/json"},
-        )
 
-        def one(_: int) -> None:
+        def one(slot: int) -> None:
+            request = urllib.request.Request(  # noqa: S310 (this machine)
+                f"{self.server.listening_address}/completion",
+                json.dumps(given | {"cache_prompt": True, "id_slot": slot}).encode(),
+                {"Content-Type": "application/json"},
+            )
             with urllib.request.urlopen(request) as answer:  # noqa: S310 (this machine)
                 if json.load(answer)["tokens_predicted"] != steps:
                     raise ValueError(f"Expected {steps} tokens of the server.")
@@ -93,14 +94,14 @@ class Llama:
             list(pool.map(one, range(n)))
 
 
-def beside_llama(model: LanguageModel, public: Sequence[int], rounds: int) -> bool:
-    """Print the rows beside llama.cpp, and return whether each ratio is as required."""
-    llama, met = Llama(), True
-    for n, length, steps, least in BESIDE_LLAMA:
+def beside_llama(model: LanguageModel, public: Sequence[int], cases: Sequence[Case], rounds: int, rows: Rows) -> None:
+    """Print the rows beside llama.cpp."""
+    llama = Llama(cases)
+    for n, length, steps, least in cases:
         prompt = public[:length]
         llama.write(prompt, n, 1)
-        ratios, rates = list[float](), list[tuple[float, float]]()
-        for _ in range(rounds):
+        times = list[tuple[float, float]]()
+        for _ in range(max(rounds, 5) if n == 1 and rounds > 1 else rounds):
             contexts = model.contexts([prompt] * n, more=steps)
             began = time.process_time()
             for _ in range(steps):
@@ -108,42 +109,51 @@ def beside_llama(model: LanguageModel, public: Sequence[int], rounds: int) -> bo
                 contexts.append(np.full(n, public[length]))
             between = time.process_time()
             llama.write(prompt, n, steps)
-            ours, theirs = between - began, time.process_time() - between
-            ratios.append(theirs / ours)
-            rates.append((n * steps / ours, n * steps / theirs))
-        ratio = statistics.median(ratios)
-        met = met and ratio >= least
-        shown = " | ".join(f"{statistics.median(each):.0f}" for each in zip(*rates, strict=True))
-        print(f"| {n} texts, {length} tokens, llama.cpp | {shown} | {ratio:.2f} |", flush=True)
-    return met
+            times.append((between - began, time.process_time() - between))
+        ours, theirs = (list(each) for each in zip(*times, strict=True))
+        add(
+            rows,
+            f"{n} texts, prompt of {length} tokens, {steps} written of each",
+            "llama.cpp",
+            ours,
+            theirs,
+            n * steps,
+            least,
+        )
+
+
+def add(rows: Rows, what: str, other: str, ours: list[float], theirs: list[float], tokens: int, least: float) -> None:
+    """Print the ratio and the rates of both."""
+    rows.add(what, f"times as fast as {other}", paired(theirs, ours), least=least)
+    for name, taken in (("ours", ours), (other, theirs)):
+        rows.note(f"{what}: {name}", "tokens a second", [tokens / each for each in taken])
 
 
 def main() -> int:
     """Print a table, and return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3)
-    rounds = parser.parse_args().rounds
+    parser.add_argument("--texts", type=int, default=64, help="cases of more texts at once are left out")
+    given = parser.parse_args()
+    rounds, texts = given.rounds, given.texts
+    rows = Rows()
     if not is_there("smollm2"):
-        print("The weights of SmolLM2 are not installed: make install")
-        return 3
+        rows.absent("all", "the weights of SmolLM2 are not installed (make install)")
+        return rows.code
     ours, theirs = load_language_model("smollm2").fast(), load_torch_model(str(packaged()), device="cpu")
     torch.set_num_threads(1)
     public = ours.tokens("\n".join(record.text for record in sample_records(400)))
-    print("| texts, tokens of the prompt | ours, tokens a second | other | ratio |\n|---|--:|--:|--:|")
-    met = True
-    for n, length, steps in CASES:
-        given = {"prompt": public[:length], "n": n, "steps": steps, "token": public[length]}
-        methods = {"ours": partial(by_us, ours, **given), "theirs": partial(by_them, theirs.network, **given)}
+    for n, length, steps in (case for case in CASES if case[0] <= texts):
+        asked = {"prompt": public[:length], "n": n, "steps": steps, "token": public[length]}
+        methods = {"ours": partial(by_us, ours, **asked), "theirs": partial(by_them, theirs.network, **asked)}
         times = seconds(methods, rounds, time.process_time)
-        ratio = statistics.median(b / a for a, b in zip(times["ours"], times["theirs"], strict=True))
-        met = met and ratio >= LEAST
-        rates = (n * steps / statistics.median(times[name]) for name in ("ours", "theirs"))
-        shown = " | ".join(f"{rate:.0f}" for rate in rates)
-        print(f"| {n} texts, {length} tokens, transformers | {shown} | {ratio:.2f} |", flush=True)
+        what = f"{n} texts, prompt of {length} tokens, {steps} written of each"
+        add(rows, what, "transformers", times["ours"], times["theirs"], n * steps, LEAST)
     if find_spec("xllamacpp") is None:
-        print("The server of llama.cpp is not installed: make .venv/stamps/server")
-        return 3 if met else 1
-    return 0 if beside_llama(ours, public, rounds) and met else 1
+        rows.absent("llama.cpp", "its server is not installed (make .venv/stamps/server)")
+    else:
+        beside_llama(ours, public, [case for case in BESIDE_LLAMA if case[0] <= texts], rounds, rows)
+    return rows.code
 
 
 if __name__ == "__main__":

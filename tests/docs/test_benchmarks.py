@@ -1,4 +1,4 @@
-"""`make bench`: every benchmark is run, its ratios are read off what it prints, and the last result is kept."""
+"""`make bench`: every benchmark is run, its rows are read off what it prints, and the last result is kept."""
 
 import os
 import subprocess
@@ -11,67 +11,6 @@ import pytest
 from scripts import load_script
 
 ROOT = Path(__file__).parents[2]
-
-#: A line as each of them prints it, and what is to be read.
-LINES = {
-    "nearest": (
-        "50000    10       27.5           0.61, 0.64                 35         of 8192      0.31",
-        "50000 10",
-        "0.64",
-    ),
-    "samplers": (f"{'discrete Laplace':<42} {'0.123':<10} {'0.0081':<20} opendp", "discrete Laplace", "0.0081"),
-    "audits": ("| GridLaplace | 1,200,000 | 900,000 | 30,000 | 40.1 |", "GridLaplace", "40.1"),
-    "files": (
-        "| read Parquet against pyarrow | 0.31 | 0.03 | 9.87 | 9.20 to 12.85 | at most 12.0 |",
-        "read Parquet",
-        "9.87",
-    ),
-    "startup": (
-        "dptext --help takes 1.21 times as long as python -c 'import typer, rich' (median of 40; ...)",
-        "dptext --help",
-        "1.21",
-    ),
-    "ledger": (
-        f"{'SQLite':10} {'pure, one account':42}    1,610 a second (1,365 to 1,826),  0.23 x bare",
-        "SQLite pure, one account",
-        "0.23",
-    ),
-    "adept": ("| + batch 512 | 566 | 3.41 |", "+ batch 512", "3.41"),
-    "accounting": (
-        f"{'20,000 runs, quick bound, top-k':58} {0.8:8.3f} ms, {2.7:8.2f} x one run",
-        "20,000 runs, quick bound, top-k",
-        "2.70",
-    ),
-    "sentence_encoder": (
-        f"{'imdb':<13} {'ours, bfloat16':<23} {5.91:<6.2f} 5.80-6.02    650          0.99994, 0.99999",
-        "imdb ours, bfloat16",
-        "5.91",
-    ),
-    "writing": ("| 64 texts, 600 tokens, transformers | 108 | 61 | 1.77 |", "64 texts, 600 tokens", "1.77"),
-    "static_encoder": ("| snips | 370 | 265-447 | 115,271 | 25,922 | 16 | 0.870 | 0.650 | 0.672 |", "snips", "370"),
-    "depth": ("| dptext_lab.sentdp.depth | 6,677 | 76.9 |", "dptext_lab.sentdp.depth", "76.9"),
-    "tem": ("| 50000 words, epsilon 0.05 | 709.06 | 1.0 | 16000 | 1.6e+04 |", "50000 words, epsilon 0.05", "1.6e+04"),
-    "erae": (
-        "| hub: a batch against torch, one text at a time | 6.1 | 5.9 | 6.4 |",
-        "hub: a batch against torch, one text at a time",
-        "6.1",
-    ),
-    "profiles": ("| ADePT, LSTM: decoding | 0.512 | 130.1 | 20.4 | operations |", "ADePT, LSTM: decoding", "0.512"),
-    "whole_corpus": ("| votes, author | 4,000 | 9.1 | 1.043 | 12 |", "votes, author", "1.043"),
-    "compare": ("| snips, erae | 6 | 41.0 | 13.5 | 3.04 |", "snips, erae", "3.04"),
-    "batch": ("one worker       10,000 texts  0.956 of the time of the plain loop", "one worker 10,000 texts", "0.956"),
-    "gateway": (
-        "candidates        267 texts/s by 8 clients, 1.273 of the throughput of the library (210); p95 1.97 s",
-        "candidates",
-        "1.273",
-    ),
-    "gpu_writer": ("| transformers, cuda | 21.30 | 3,210 | 900 | -1.204 | 0.31 |", "transformers, cuda", "21.30"),
-    "peers": (
-        "| opendp 0.16.0 | 10,000 draws, discrete Laplace | 5.3 | 102.6 | 19.5 (19.4 to 19.6) | 8 | 1, 1 | the same |",
-        "10,000 draws, discrete Laplace",
-        "19.5",
-    ),
-}
 
 
 @pytest.fixture(scope="module")
@@ -90,28 +29,114 @@ def peers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ModuleType:
     return script
 
 
-def test_every_benchmark_is_run_and_read(bench: ModuleType) -> None:
-    assert set(bench.PLANS) == {path.stem for path in (ROOT / "benchmarks").glob("[!_]*.py")} == set(LINES)
-    for name, (line, what, ratio) in LINES.items():
-        ((found, value, against),) = bench.ratios(name, f"a heading\n{line}\nmissed: nothing")
-        assert (found, value) == (what, ratio)
-        assert against
+def printed(capsys: pytest.CaptureFixture[str], *ratios: float, code: int = 0) -> tuple[str, int]:
+    """Rows as a benchmark prints them, each at least 2, and the exit code."""
+    rows = load_script("timing", ROOT / "benchmarks" / "_timing.py").Rows()
+    for i, ratio in enumerate(ratios):
+        rows.add(f"work {i}", "times as fast as NumPy", [ratio - 0.5, ratio, ratio + 1], least=2, processor="AVX-512")
+    rows.note("work", "ms", [1.0])
+    if code:
+        rows.absent("PostgreSQL", "it is not installed", code=code)
+    return capsys.readouterr().out, rows.code
 
 
-def test_the_last_result_is_kept_and_a_miss_shows(bench: ModuleType, tmp_path: Path) -> None:
-    good = {"depth": bench.Result(LINES["depth"][0] + "\n", 0, 1.0)}
-    assert bench.table(good)[1]
-    assert not bench.table({"depth": bench.Result("nothing", 0, 1.0)})[1]
-    missed = {"depth": bench.Result(LINES["depth"][0] + "\n", 1, 1.0)}
-    assert not bench.table(missed)[1]
-    assert "MISSED" in bench.keep(missed, tmp_path).read_text("utf-8")
-    absent, good_too = bench.table({"depth": bench.Result(LINES["depth"][0] + "\n", 3, 1.0)})
-    assert "NOT MEASURED" in absent
-    assert not good_too
+def test_every_benchmark_is_run() -> None:
+    bench = load_script("bench", ROOT / "benchmarks" / "__main__.py")
+    assert set(bench.PLANS) == {path.stem for path in (ROOT / "benchmarks").glob("[!_]*.py")}
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "benchmarks").glob("[!_]*.py")), ids=lambda path: path.stem)
+def test_every_benchmark_prints_rows_of_one_form_and_exits_by_them(path: Path) -> None:
+    source = path.read_text("utf-8")
+    assert "Rows()" in source
+    assert "rows.add(" in source or "table.add(" in source
+    assert "return rows.code" in source or "return table.code" in source
+    assert "sys.exit(main())" in source
+
+
+def test_a_row_has_least_median_most_and_its_own_verdict(bench: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
+    said, code = printed(capsys, 3.0, 1.5)
+    first, second = bench.ROW.findall(said)
+    assert first == ("work 0", "times as fast as NumPy", "2.5", "3", "4", "at least 2 (AVX-512)", "kept")
+    assert second[-1] == "MISSED"
+    assert code == 1
+    rows = load_script("timing", ROOT / "benchmarks" / "_timing.py").Rows()
+    rows.add("most", "of the time", [1.0], most=0.5)
+    rows.add("nothing is asked", "of the time", [9.0])
+    rows.add("no number", "of the time", [float("nan")], most=1)
+    assert [row[-2:] for row in bench.ROW.findall(capsys.readouterr().out)] == [
+        ("at most 0.5", "MISSED"),
+        ("none", "-"),
+        ("at most 1", "MISSED"),
+    ]
+
+
+def test_the_last_result_is_kept_and_a_miss_shows(
+    bench: ModuleType, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    good = {"depth": bench.Result(*printed(capsys, 3.0), 1.0)}
+    missed = {"depth": bench.Result(*printed(capsys, 3.0, 1.5), 1.0)}
+    assert not good["depth"].faults()
+    assert missed["depth"].faults() == ["work 1: 1.5 times as fast as NumPy, at least 2 (AVX-512)"]
+    shown = bench.keep(missed, tmp_path).read_text("utf-8")
+    assert shown.startswith("# Benchmarks\n\n20")
+    assert bench.processor() in shown
+    assert f"{os.cpu_count()} cores" in bench.processor()
+    assert "- MISSED: depth: work 1: 1.5" in shown
     last = bench.keep(good, tmp_path).read_text("utf-8")
-    assert "76.9" in last
+    assert "| depth | work 0 | times as fast as NumPy | 2.5 | 3 | 4 | at least 2 (AVX-512) | kept |" in last
+    assert "- Every bound is kept." in last
     assert "MISSED" not in last
     assert "MISSED" in (tmp_path / "before.md").read_text("utf-8")
+
+
+def test_what_was_not_measured_or_failed_is_a_fault(bench: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
+    absent = bench.Result(*printed(capsys, 3.0, code=3), 1.0)
+    assert absent.faults() == ["something that can be installed was not measured"]
+    assert "- not measured: ledger: PostgreSQL: it is not installed" in bench.table({"ledger": absent})
+    rows = load_script("timing", ROOT / "benchmarks" / "_timing.py").Rows()
+    rows.absent("writing on a GPU", "no GPU is here", code=0)
+    assert not bench.Result(capsys.readouterr().out, rows.code, 1.0).faults()
+    said, _ = printed(capsys, 3.0)
+    assert bench.Result(said, 1, 1.0).faults() == ["it failed, with exit code 1"]
+    assert bench.Result(said, -11, 1.0).faults() == ["it failed, with exit code -11"]
+    assert bench.Result("", 0, 1.0).faults() == ["it printed no row"]
+    died = bench.Result(f"{printed(capsys, 1.5)[0]}Traceback (most recent call last):\n", 1, 1.0)
+    assert len(died.faults()) == 2
+
+
+#: Benchmarks that print a missed row, and nothing.
+PLANTED = {
+    "slow": "from _timing import Rows\nrows = Rows()\nrows.add('sorting', 'of the time of NumPy', [9.0, 8.0], most=2)\n"
+    "rows.add('adding', 'of the time of NumPy', [1.0], most=2)\nraise SystemExit(rows.code)\n",
+    "silent": "print('done')\n",
+    "good": "from _timing import Rows\nrows = Rows()\nrows.add('adding', 'of the time of NumPy', [1.0], most=2)\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "shown"),
+    [
+        ("slow", 1, "- MISSED: slow: sorting: 8.5 of the time of NumPy, at most 2"),
+        ("silent", 1, "- MISSED: silent: it printed no row"),
+        ("good", 0, "- Every bound is kept."),
+    ],
+)
+def test_a_planted_benchmark_decides_the_exit_code_and_is_named(
+    bench: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path,
+    name: str, code: int, shown: str,
+) -> None:  # fmt: skip
+    (tmp_path / f"{name}.py").write_text(PLANTED[name], "utf-8")
+    monkeypatch.setenv("PYTHONPATH", str(ROOT / "benchmarks"))
+    monkeypatch.setattr(bench, "HERE", tmp_path)
+    monkeypatch.setattr(bench, "KEPT", tmp_path / "kept")
+    monkeypatch.setattr(bench, "PLANS", {name: bench.Plan("1")})
+    monkeypatch.setattr(sys, "argv", ["benchmarks"])
+    assert bench.main() == code
+    out = capsys.readouterr().out
+    assert shown in out
+    assert "MISSED: slow: adding" not in out
+    assert shown in (tmp_path / "kept" / "last.md").read_text("utf-8")
 
 
 def test_a_peer_that_cannot_be_installed_is_not_measured(
@@ -125,8 +150,7 @@ def test_a_peer_that_cannot_be_installed_is_not_measured(
     monkeypatch.setattr(sys, "argv", ["peers.py", "opendp"])
     assert peers.main() == 3
     shown = capsys.readouterr()
-    assert "| opendp | NOT MEASURED |" in shown.out
-    assert "not measured: opendp: it cannot be installed: no network" in shown.err
+    assert "not measured: opendp: it cannot be installed: no network" in shown.out
     assert not list(peers.FOLDER.rglob("pins.txt"))
 
 
@@ -156,7 +180,7 @@ def test_a_ratio_below_what_is_required_is_missed_and_said(
     assert peers.main() == 1
     shown = capsys.readouterr()
     assert "We lose:\n- opendp 0.16.0, the work" in shown.out
-    assert "expected 2" in shown.err
+    assert "| at least 2 | MISSED |" in shown.out
 
 
 def test_what_came_out_is_described(peers: ModuleType) -> None:
