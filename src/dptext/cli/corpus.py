@@ -28,6 +28,7 @@ from dptext.cli.corpus_rows import (
     explained,
     measured,
 )
+from dptext.cli.kept import kept_beside
 from dptext.cli.terminal import say
 from dptext.cli.utility import NOT_PRIVATE, cell
 from dptext.embeddings.embedder import Embedder, RememberingEmbedder
@@ -110,7 +111,9 @@ def corpus(
         raise ConfigError(
             "Expected --encoder sentence, glove or a folder: distilled belongs to one pool. Leave it out."
         )
-    embedder = RememberingEmbedder(load_encoder(encoder, judged=[record.text for record in private]))
+    with kept_beside(files.public, pool):
+        embedder = RememberingEmbedder(load_encoder(encoder, judged=[record.text for record in private]))
+        embedder.embed([record.text for record in pool])
     parts = {ORIGINAL: own, RELEASED: made, PUBLIC_ONLY: pool}
     fewer = {AS_MANY: as_many(own, made, seed), AS_MANY_PUBLIC: as_many(pool, made, seed)}
     all_parts = {**parts, **{row: records for row, records in fewer.items() if records}}

@@ -17,6 +17,7 @@ from dptext.cli import options
 from dptext.cli.chosen import say_if_in_other_language
 from dptext.cli.corpus_answers import say_what_was_made, say_what_would_be
 from dptext.cli.corpus_options import CorpusReading, Ending
+from dptext.cli.kept import kept_beside
 from dptext.cli.many import is_dataset, refuse_for_a_file
 from dptext.cli.paying import CHARGED, Paying, said_key
 from dptext.cli.terminal import DRAFTED, Tell, advising, counted, finishing, say
@@ -109,7 +110,7 @@ def release(
                     if (measured := place.summary()) is not None:
                         found = _finished(wanted, measured, payment, fields, randomness, tell)
                     else:
-                        ready = fitted or _fitted(wanted, pool, ending.seed)
+                        ready = fitted or _fitted(wanted, pool, ending.seed, public)
                         paid: dict[str, Any] = {"payment": payment, "randomness": randomness}
                         paid |= {"on_measured": place.measured, "on_progress": tell}
                         workers = reading.who.made() if dataset else None
@@ -153,12 +154,12 @@ def _with_columns(
     return found.joined(Carried.of(read, carry, public, layout.settings()["input_format"]))
 
 
-def _fitted(wanted: CorpusSpec, pool: Sequence[Record], seed: int | None) -> Fitted:
+def _fitted(wanted: CorpusSpec, pool: Sequence[Record], seed: int | None, public: Path | None) -> Fitted:
     """Return the synthesis, fitted to the pool, and show how far it is. All that is read is public."""
     if not wanted.tells:
         return wanted.fit(public=pool, seed=seed)
     fit: Callable[..., Fitted] = wanted.fit
-    with counted("fitting") as tell:
+    with kept_beside(public, pool), counted("fitting") as tell:
         found = fit(public=pool, seed=seed, on_progress=lambda at: tell(at.done, at.total, at.unit))
     if said := without_drafts(found):
         for line in f"Warning: {said}".splitlines():

@@ -6,6 +6,7 @@ import re
 import shlex
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import MISSING
 from functools import partial
 from pathlib import Path
@@ -23,6 +24,7 @@ from dptext.cli.chosen import (
     say_if_in_other_language,
 )
 from dptext.cli.grouped import COMPUTED, runs
+from dptext.cli.kept import kept_beside
 from dptext.cli.options import DetailsOption, JsonOption
 from dptext.cli.terminal import advising, say
 from dptext.doors import absent
@@ -278,13 +280,10 @@ def fit(
         offered = None if pool is None else layout.read_public(pool, label=label_field, keep=carries)
         source, kind = pool or public, layout.settings()["input_format"]
         wanted = with_carried_types(wanted, learned if offered is None else offered, source, kind)
-        model = fitted_on(
-            wanted,
-            public=learned,
-            private=[] if private is None else layout.read(private, label=label_field),
-            pool=offered,
-            seed=seed,
-        )
+        own = [] if private is None else layout.read(private, label=label_field)
+        remembered = kept_beside(source, learned if offered is None else offered) if private is None else nullcontext()
+        with remembered:
+            model = fitted_on(wanted, public=learned, private=own, pool=offered, seed=seed)
         fit_of_pool = None
         if stand_in is not None:
             from dptext.utility.corpus import pool_fit

@@ -11,8 +11,8 @@ from dptext.cli import answers, options
 from dptext.cli.answers import Printing, interval, short
 from dptext.cli.chosen import fitted_on, load_encoder
 from dptext.cli.grouped import promises, reads
+from dptext.cli.kept import kept_beside
 from dptext.cli.terminal import counted, say
-from dptext.embeddings.encoders import PublicVectors
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate
 from dptext.mechanism import settings
@@ -214,7 +214,7 @@ def _compare(
             raise ConfigError("Expected --label-field NAME: a classifier learns labels.")
         real = relabelled(named.read(test, label=named.label_field), judged.labels)
     say(NOT_PRIVATE)
-    found = table(judged, test=real, classifier=name, encoder=encoder)
+    found = table(judged, test=real, classifier=name, encoder=encoder, beside=files.public)
     answer, columns = answers.fidelity(found, judged.name), ["cosine", "tokens kept", "label kept"]
     if test is not None:
         learned = [answers.classification(found, judged.name), *answers.unlearned(found, judged.name)]
@@ -250,13 +250,15 @@ def _rows(judged: Judged) -> dict[str, Sequence[Release[str]]]:
     return {ORIGINAL: plain.pop(ORIGINAL), judged.name: judged.releases, **spending, **plain}
 
 
-def table(judged: Judged, *, test: Sequence[Record], classifier: str, encoder: str = "sentence") -> UtilityTable:
-    """Return the table of all rows. Without test records, it has no accuracies.
+def table(
+    judged: Judged, *, test: Sequence[Record], classifier: str, encoder: str = "sentence", beside: Path | None = None
+) -> UtilityTable:
+    """Return the table of all rows. Without test records, it has no accuracies. `beside` is the file of public records.
 
     Rows and cosines take vectors of the same texts, which are computed once.
     """
     originals, pool = ([record.text for record in records] for records in (judged.originals, judged.public))
-    with PublicVectors().learning():
+    with kept_beside(beside, judged.public):
         embedder = load_encoder(encoder, judged=originals)
         embedder.embed([*originals, *pool])  # with progress; the baselines below have none
         return utility_table(

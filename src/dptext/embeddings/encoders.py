@@ -6,6 +6,7 @@ may be private. Only encoders whose vectors are a function of the text alone are
 changes which texts share a batch.
 """
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -17,6 +18,7 @@ import numpy as np
 
 from dptext.embeddings import sentence_encoder
 from dptext.embeddings.embedder import MINILM, WEIGHTS_SHA256
+from dptext.embeddings.kept_vectors import KeptVectors
 from dptext.embeddings.sentence_encoder import BertTexts, Precision, SentenceEncoder
 from dptext.embeddings.vector_files import load_glove
 from dptext.embeddings.vectors import WordVectors
@@ -157,11 +159,13 @@ MOST_VECTORS: Final = 50_000
 class PublicVectors:
     """A cache: the encoder that was loaded last, and vectors of public texts by any encoder. Its `repr` shows no text.
 
-    At most `most` vectors are kept. If more would be needed, all are forgotten.
+    At most `most` vectors are kept. If more would be needed, all are forgotten. `kept` is a file of vectors: they are
+    read there, and written there when `learning` ends without an error.
     """
 
-    def __init__(self, most: int = MOST_VECTORS) -> None:
+    def __init__(self, most: int = MOST_VECTORS, kept: KeptVectors | None = None) -> None:
         self._most = most
+        self._kept = kept
         self._loaded: tuple[tuple[str, str, str], SentenceEncoder] | None = None
         self._known: dict[tuple[str, str, str], Singles] = {}
 
@@ -176,6 +180,8 @@ class PublicVectors:
             yield
         finally:
             _LEARNING.reset(token)
+        if self._kept is not None:
+            self._kept.write()
 
     def forget(self) -> None:
         """Forget the vectors. Keep the encoder."""
@@ -209,10 +215,18 @@ class PublicVectors:
             if len(set(keys)) > self._most:
                 return network.vectors(texts, on_done=on_done)
             fresh = [*dict.fromkeys(keys)]
+        how = {"digest": digest, "precision": precision}
+        if fresh and self._kept is not None:
+            stored = self._kept.of([text for _, _, text in fresh], network.bert.dim, **how)
+            self._known.update({(digest, precision, text): own for text, own in stored.items()})
+            fresh = [key for key in fresh if key not in self._known]
         if fresh:
             told = None if on_done is None else lambda done: on_done(len(texts) - len(fresh) + done)
-            found = network.vectors([text for _, _, text in fresh], on_done=told)
+            asked, began = [text for _, _, text in fresh], time.perf_counter()
+            found = network.vectors(asked, on_done=told)
             self._known.update(zip(fresh, found, strict=True))
+            if self._kept is not None:
+                self._kept.computed(asked, found, time.perf_counter() - began, **how)
         elif on_done is not None:
             on_done(len(texts))
         return np.stack([self._known[key] for key in keys])
