@@ -65,7 +65,7 @@ class Rows:
             self.code = self.code if kept else 1
         if processor:
             bound += f" ({processor})"
-        shown = " | ".join(f"{number:.4g}" for number in (min(found), median, max(found)))
+        shown = " | ".join(f"{number:.5g}" for number in (min(found), median, max(found)))
         print(f"| {what} | {ratio} | {shown} | {bound} | {said} |", flush=True)
 
     def note(self, what: str, unit: str, found: Sequence[float]) -> None:

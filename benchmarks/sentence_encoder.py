@@ -120,8 +120,7 @@ def main() -> int:
     print(f"probe: AVX-512 {tiles.WIDE}, tiles of {tiles.ROWS} rows and {tiles.COLUMNS} columns, {chosen}")
     print(f"matrix registers for bfloat16: {matrix_tiles.THERE}")
     rows = Rows()
-    for asked in options.corpora:
-        name, texts = corpus(asked, options.sentences)
+    for name, texts in dict(corpus(asked, options.sentences) for asked in options.corpora).items():  # the sample once
         known = plain.encode(texts, batch_size=32, show_progress_bar=False)
         named = {f"ours, {name}": encoder for name, encoder in encoders.items()}
         if tiles.HAS_BFLOAT16:  # else torch emulates it
