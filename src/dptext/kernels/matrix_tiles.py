@@ -1,4 +1,4 @@
-"""Products in the matrix registers of a processor that has them (Intel AMX), in bfloat16.
+"""Products in the matrix registers of a processor that has them (Intel AMX), in bfloat16 or int8.
 
 A register holds 16 rows of 64 bytes. A block is 16 or 32 rows times a panel of 48 columns, whose sums stay in six
 registers. All rows of a register go through the same instructions, so a row's numbers depend neither on its place in a
@@ -15,7 +15,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from dptext.kernels.compilation import Array, compiled
+from dptext.kernels.compilation import Array, F, compiled
 from dptext.kernels.tiles import COLUMNS, FEATURES, LANES, VECTORS, WIDE
 
 #: Rows of a register, and of the largest block.
@@ -36,8 +36,7 @@ def _allowed() -> bool:
     return bool(ctypes.CDLL(None).syscall(*_ASK) == 0)
 
 
-#: Products in int8 gain nothing by them: they are as fast in vector instructions.
-THERE: Final = WIDE and "amx-tile" in FEATURES and "amx-bf16" in FEATURES and _allowed()
+THERE: Final = WIDE and {"amx-tile", "amx-bf16", "amx-int8"} <= FEATURES and _allowed()
 
 
 def fits(n_steps: int) -> bool:
@@ -93,8 +92,8 @@ def release(_: Value) -> Value:
     return types.void(), generate
 
 
-def _block(height: int) -> Callable[..., None]:
-    """Make a function, for compiled code, that computes 16 * `height` rows times a panel.
+def _block(height: int, multiply: str) -> Callable[..., None]:
+    """Make a function, for compiled code, that computes 16 * `height` rows times a panel by an instruction.
 
     The function takes the address of the first row, the bytes from one row to the next, the addresses of a panel and of
     the output (sums row by row, `COLUMNS` each), and the number of registers that a row fills, at least 1.
@@ -121,7 +120,7 @@ def _block(height: int) -> Callable[..., None]:
                 _call(builder, "tileloadd64", _I8(_A), _pointer(builder, here), stride)
                 for j in range(VECTORS):
                     _call(builder, "tileloadd64", _I8(_B), _pointer(builder, weights, 4 * LANES * j), across)
-                    _call(builder, "tdpbf16ps", _I8(VECTORS * i + j), _I8(_A), _I8(_B))
+                    _call(builder, multiply, _I8(VECTORS * i + j), _I8(_A), _I8(_B))
             following = builder.add(part, _I64(1))
             part.add_incoming(_I64(0), before)
             part.add_incoming(following, loop)
@@ -138,7 +137,8 @@ def _block(height: int) -> Callable[..., None]:
     return block
 
 
-one_block, two_blocks = _block(1), _block(2)
+one_block, two_blocks = _block(1, "tdpbf16ps"), _block(2, "tdpbf16ps")
+one_int_block, two_int_blocks = _block(1, "tdpbsud"), _block(2, "tdpbsud")  # signed rows, unsigned weights: exact
 
 
 @compiled
@@ -160,5 +160,31 @@ def products(rows: Array, n: int, panels: Array, bias: Array, sums: Array, out: 
             for r in range(height):
                 for j in range(COLUMNS):
                     out[first + r, p * COLUMNS + j] = sums[r, j] + bias[p * COLUMNS + j]
+            i = first + height
+    release()
+
+
+@compiled
+def int_products(
+    rows: Array, n: int, panels: Array, units: Array, bias: Array, scales: Array, totals: Array, sums: Array, out: Array
+) -> None:
+    """`dptext.kernels.products.int_products`. `sums` has `BLOCK_ROWS` rows, and the arrays at least `ROWS`."""
+    configure(SHAPES.ctypes.data)
+    stride, parts = rows.shape[1] * rows.itemsize, panels.shape[1] // _PER_STEP
+    for p in range(panels.shape[0]):
+        panel = panels.ctypes.data + p * panels.shape[1] * COLUMNS * 4
+        i = 0
+        while i < n:
+            height = BLOCK_ROWS if n - i >= BLOCK_ROWS else ROWS
+            first = max(0, min(i, n - height))  # the last block computes some rows again
+            at = rows.ctypes.data + first * stride
+            if height == ROWS:
+                one_int_block(at, stride, panel, sums.ctypes.data, parts)
+            else:
+                two_int_blocks(at, stride, panel, sums.ctypes.data, parts)
+            for r in range(height):
+                for j in range(COLUMNS):
+                    unit = scales[first + r] * units[p * COLUMNS + j]
+                    out[first + r, p * COLUMNS + j] = F(sums[r, j] - totals[first + r]) * unit + bias[p * COLUMNS + j]
             i = first + height
     release()

@@ -58,6 +58,14 @@ def rounded_products(rows: Array, n: int, panels: Array, bias: Array, tile: Arra
         products(rows, n, panels, bias, tile, out)
 
 
+def quantized_products(
+    rows: Array, n: int, panels: Array, units: Array, bias: Array, scales: Array, totals: Array, tile: Array, out: Array
+) -> None:
+    """`int_products`, in matrix registers where there are some, with the same numbers."""
+    given = (rows, n, panels, units, bias, scales, totals, tile, out)
+    (matrix_tiles.int_products if matrix_tiles.THERE and matrix_tiles.fits(panels.shape[1]) else int_products)(*given)
+
+
 @compiled
 def int_products(
     rows: Array, n: int, panels: Array, units: Array, bias: Array, scales: Array, totals: Array, tile: Array, out: Array

@@ -65,5 +65,28 @@ def test_registers_and_vector_instructions_agree_but_for_the_last_bits(monkeypat
     np.testing.assert_allclose(found, multiplied(x, layer), rtol=1e-4, atol=1e-4)
 
 
+@there
+@pytest.mark.parametrize("n", [1, 5, 16, 17, 32, 33, 79])
+def test_products_in_int8_are_those_of_vector_instructions_bit_for_bit(n: int) -> None:
+    rng = np.random.default_rng(n)
+    weights, bias = rng.normal(size=(N_OUT, 128)).astype(np.float32), rng.normal(size=N_OUT).astype(np.float32)
+    layer = Linear.of(weights, bias, "int8")
+    size = max(-(-n // tiles.ROWS) * tiles.ROWS, products.SPARE)
+    x, rows = room(size, 128), room(size, 128, dtype=DTYPES["int8"])
+    x[:n] = rng.normal(size=(n, 128))
+    scales, totals = room(size), room(size, dtype=np.int32)
+    products.quantize_rows(x, n, layer.smoothing, rows, scales, totals)
+    assert rows.min() < 0 <= rows.max()  # signed rows, by unsigned weights
+    assert layer.panels.max() > 127
+    assert matrix_tiles.fits(layer.panels.shape[1])
+    found = []
+    for multiply in (products.int_products, products.quantized_products):
+        out, tile = room(size, N_OUT), room(products.SPARE, tiles.COLUMNS, dtype=np.int32)
+        multiply(rows, n, layer.panels, layer.units, layer.bias, scales, totals, tile, out)
+        found.append(out[:n])
+    np.testing.assert_array_equal(*found)
+    np.testing.assert_allclose(found[0], x[:n] @ weights.T + bias, atol=0.5)
+
+
 def test_only_rows_that_fill_whole_registers_fit() -> None:
     assert [n for n in (8, 16, 48, 49, 192) if matrix_tiles.fits(n)] == [16, 48, 192]

@@ -136,7 +136,7 @@ class Bert:
         if self.exactness == "int8":
             products.quantize_rows(x, n, layer.smoothing, rows, space.scales, space.totals)
             scales = (layer.units, layer.bias, space.scales, space.totals)
-            products.int_products(rows, n, layer.panels, *scales, space.tile, out)
+            products.quantized_products(rows, n, layer.panels, *scales, space.tile, out)
         elif self.exactness == "bfloat16":
             products.round_rows(x, n, rows)
             products.rounded_products(rows, n, layer.panels, layer.bias, space.tile, out)
