@@ -9,6 +9,8 @@ import shlex
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import dptext as dp
 from commands import dptext
 from dptext.sampling.randomness import seeded
@@ -34,7 +36,10 @@ def test_the_number_of_splits_is_that_of_the_results() -> None:
 def test_nothing_reads_as_measured_that_was_not() -> None:
     of_corpus = dptext("recommend", "--of", "corpus", "--epsilon", "8").stdout.splitlines()
     assert ": at epsilon 4 and delta 1e-05 per document " in of_corpus[0]
-    assert of_corpus[1] == "Nothing was measured at epsilon 8 per document: the numbers are of epsilon 4 or less."
+    assert of_corpus[1] == (
+        "Nothing was measured at epsilon 8 per document: the numbers are of epsilon 4 or less. The commands below take "
+        "that epsilon."
+    )
     assert "Nothing was measured" not in told()
     for task in ("classification", "meaning", "authorship"):
         first, second, *_ = dptext("recommend", "--of", "texts", "--epsilon", "8", "--task", task).stdout.splitlines()
@@ -42,6 +47,22 @@ def test_nothing_reads_as_measured_that_was_not() -> None:
         assert second.startswith("Nothing was measured at epsilon 8 per document: the numbers are of epsilon 5 or less")
     data = json.loads(dptext("recommend", "--epsilon", "8", "--json").stdout)
     assert (5.0 in data["measured_epsilons"], 8.0 in data["measured_epsilons"]) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("asked", "said", "epsilon"),
+    [
+        ("8", "The next command gives epsilon 8 per document, as asked, though it was not measured.", "8"),
+        ("300", "The next command gives epsilon 288 per document, which was measured.", "12.0"),
+        ("10", "", "10.0"),
+    ],
+)
+def test_the_next_command_says_whether_its_epsilon_was_asked_or_measured(asked: str, said: str, epsilon: str) -> None:
+    told = dptext("recommend", "--of", "texts", "--task", "meaning", "--epsilon", asked).stdout
+    assert re.findall("^The next command.*", told, re.M) == ([said] if said else [])
+    assert re.findall(r"^Next: .* --set epsilon=(\S+) ", told, re.M) == [epsilon]
+    assert ("snips: none up to epsilon 5\n" in told) == (asked == "8")
+    assert ("up to 96.8%" in told) == (asked == "8")  # the law's bound is of the epsilon of the command
 
 
 def test_what_public_text_beats_is_never_under_measured_best() -> None:

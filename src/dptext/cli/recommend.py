@@ -168,7 +168,7 @@ def _corpus(unit: Unit, epsilon: float, delta: float, as_json: bool) -> None:
         f"beats public text by more than {BETTER:g} of accuracy on {n} of {len(best)} "
         f"{'split' if len(best) == 1 else 'splits'}."
     )
-    print(asked_more, end="\n" if asked_more else "")
+    print(asked_more, end=" The commands below take that epsilon.\n" if asked_more else "")
     print("Without labels take votes (dptext synthesize), and for numbers alone the report of a summary.\n")
     for row in best:
         beside = f"public text {row['public_only']:.3f}, originals {row['original']:.3f}"
@@ -208,9 +208,12 @@ def _further(row: Row) -> str:
 
 
 def _answer(answers: Sequence[Recommendation], asked: Asked, more: Sequence[Row], levels: Sequence[float]) -> list[str]:
-    asked_more = [each for each in (not_measured(levels, asked.epsilon, asked.unit),) if each]
+    asked_more = [said for said in (not_measured(levels, asked.epsilon, asked.unit),) if said]
     chosen = [answer.qualified[0].row for answer in answers if answer.qualified]
-    price = f"epsilon {largest_of(levels, asked.epsilon) or asked.epsilon:g} per {asked.unit}"
+    below = largest_of(levels, asked.epsilon)
+    price = f"epsilon {below or asked.epsilon:g} per {asked.unit}"
+    up_to = f" up to epsilon {below:g}" if asked_more and below else ""
+    each = [_line(answer, up_to) for answer in answers]
     if not chosen:
         return [
             f"None: up to {price} no measured mechanism is worth taking for {asked.task}.",
@@ -225,7 +228,7 @@ def _answer(answers: Sequence[Recommendation], asked: Asked, more: Sequence[Row]
             f"{said}{_but(more)}.",
             *asked_more,
             "",
-            *map(_line, answers),
+            *each,
             *_more(more),
             "",
             "What each text means is another question: dptext recommend --task meaning.",
@@ -237,13 +240,15 @@ def _answer(answers: Sequence[Recommendation], asked: Asked, more: Sequence[Row]
     if free:
         lines.append(f"For {asked.task} alone, public text does no worse on {', '.join(free)}, and costs nothing.")
     lines.append("")
-    lines += [*map(_line, answers), *_more(more)]
+    lines += [*each, *_more(more)]
     best = next(row for row in paid if row.kind == kind)
+    epsilon = _as_asked(best, asked, below) if asked_more else best.epsilon or 0.0
     return [
         *lines,
         "",
-        by_law(Guarantee(best.epsilon or 0.0, best.delta or 0.0, asked.unit, Relation.REPLACE_ONE)),
-        _next(best),
+        by_law(Guarantee(epsilon, best.delta or 0.0, asked.unit, Relation.REPLACE_ONE)),
+        *([_whether_measured(epsilon, asked)] if asked_more and best.kind in MECHANISMS else []),
+        _next(best, epsilon),
         "Measured on these corpora and no others: dptext compare measures yours.",
     ]
 
@@ -253,10 +258,28 @@ def _but(more: Sequence[Row]) -> str:
     return f", but where they lack labels that private texts have ({'; '.join(named)})" if named else ""
 
 
-def _next(best: MeasuredRow) -> str:
+def _as_asked(best: MeasuredRow, asked: Asked, below: float) -> float:
+    """Return the epsilon of the next command, if nothing was measured at the one that was asked for.
+
+    It is the one that was asked for, if a setting can hold it, and the best row is of the largest one below it.
+    """
+    own = best.epsilon or 0.0
+    is_setting = best.kind in MECHANISMS and parse_json(best.settings).get("epsilon") == own
+    return asked.epsilon if is_setting and below == float(f"{own:.6g}") else own
+
+
+def _whether_measured(epsilon: float, asked: Asked) -> str:
+    said = "as asked, though it was not measured" if epsilon == asked.epsilon else "which was measured"
+    return f"The next command gives epsilon {epsilon:g} per {asked.unit}, {said}."
+
+
+def _next(best: MeasuredRow, epsilon: float) -> str:
     if best.kind not in MECHANISMS:  # the table has rows of kinds that packages bring
         return f"Next: install {best.kind}, and ask again.{absent(MECHANISMS.group, best.kind)}"
-    settings = " ".join(f"--set {name}={value}" for name, value in _chosen(best.kind, parse_json(best.settings)))
+    values = parse_json(best.settings)
+    if epsilon != best.epsilon:
+        values["epsilon"] = int(epsilon) if epsilon.is_integer() else epsilon
+    settings = " ".join(f"--set {name}={value}" for name, value in _chosen(best.kind, values))
     return f"Next: dptext fit --mechanism {best.kind} {settings} --public FILE --out MODEL"
 
 
@@ -269,9 +292,9 @@ def _chosen(kind: str, values: Mapping[str, Json]) -> list[tuple[str, Json]]:
     ]
 
 
-def _line(answer: Recommendation) -> str:
+def _line(answer: Recommendation, up_to: str) -> str:
     if not answer.qualified:
-        return f"  {answer.corpus}: {'none' if answer.metric else 'not measured'}"
+        return f"  {answer.corpus}: {f'none{up_to}' if answer.metric else 'not measured'}"
     best = answer.qualified[0]
     said = []
     for name in _numbers(best, answer.metric):

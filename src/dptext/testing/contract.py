@@ -4,7 +4,8 @@
         check_mechanism(spec.fit(public=...))
 
 Every check is a function of its own (`CHECKS`), and each is proven to fail on a fault planted for it. The contract
-cannot prove that a mechanism is private; its last check attacks the stated guarantee with the audits.
+cannot prove that a mechanism is private; its last check attacks the stated guarantee with the audits. It catches faults
+of about a factor of two: noise that is 25% too small may pass, and `dptext audit distinguish` looks closer.
 """
 
 from __future__ import annotations

@@ -87,4 +87,5 @@ def test_the_option_that_goes_on_comes_first_and_the_charge_key_for_lost_files(
     payment = said_key(Payment(dp.Ledger.at(books), "notes", "may"))
     assert payment is not None
     said = capsys.readouterr().err
+    assert "--resume, which charges nothing twice." in said  # before anything is charged
     assert said.index("--resume") < said.index("files are lost") < said.index("--charge-key may")
