@@ -14,6 +14,7 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from dptext.cli.app import app, config
+from dptext.cli.corpus_rows import in_words
 from dptext.errors import ConfigError
 
 Row = dict[str, object]
@@ -107,6 +108,35 @@ def test_public_texts_with_other_labels_are_labelled_by_the_names() -> None:
     assert found["rows"]["public-only"]["accuracy"]["value"] > 0.6  # type: ignore[index]
     assert "all 400 public texts" in found["answer"][0]
     assert "(labelled by the names of the labels)" in found["answer"][0]
+
+
+def test_labels_that_say_nothing_in_words_label_no_public_texts() -> None:
+    """By digits they were labelled at random, and any corpus taught more. Labels of their own need no words."""
+    stars = {name: i + 1 for i, name in enumerate(NAMES)}
+    for name, seed in (("private", 1), ("test", 2), ("pool", 3), ("corpus", 4)):
+        write(**{name: [{**row, "topic": stars[str(row["topic"])]} for row in texts(200, seed)]})
+    assert data("--test", "test.jsonl")["worth"] is not None
+    write(pool=[{"text": row["text"]} for row in texts(200, 3)])
+    found, said = data("--test", "test.jsonl"), "These labels say nothing in words, so public texts cannot be labelled:"
+    assert found["worth"] is None
+    assert "accuracy" in found["rows"]["released"]
+    assert not any("accuracy" in row for name, row in found["rows"].items() if "public" in name)
+    assert found["answer"][0].count(said) == 1
+    assert "teach" not in " ".join(found["answer"])
+    done = judge("--test", "test.jsonl", "--out", "page.html")
+    assert done.exit_code == 0, (done.output, done.exception)
+    page = Path("page.html").read_text("utf-8")
+    assert done.stdout.count(said) == page.count(said) == 1
+    assert "all public texts, without labels" in page
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [(("1", "2", "5.0"), False), (("A", "b", "-1"), False), (("1", "good"), True), (("好", "坏"), True),
+     (("खेल", "धन"), True), (("é1", "e\u0301"), False), ((), False)],
+)  # fmt: skip
+def test_words_are_letters_in_a_row_or_signs_that_are_words(names: Sequence[str], *, said: bool) -> None:
+    assert in_words(names) is said
 
 
 def test_a_corpus_of_one_label_is_no_yes_and_random_labels_judge_nothing() -> None:

@@ -26,6 +26,7 @@ from dptext.cli.corpus_rows import (
     as_many,
     compared,
     explained,
+    in_words,
     measured,
 )
 from dptext.cli.kept import kept_beside
@@ -51,6 +52,10 @@ from dptext.utility.tables import ORIGINAL, PUBLIC_ONLY
 from dptext.utility.worth import CorpusWorth, other_mix
 
 _FIT = 5  # columns of a table's numbers on a screen
+_WORDLESS = (
+    "These labels say nothing in words, so public texts cannot be labelled: summarize with --names, or give public "
+    "texts their labels."
+)
 _SHOWN = ("accuracy", "told_apart", "topics_tv", "mix_l1")
 _HEADS = ("accuracy", "macro_f1", "told_apart", "frechet", "precision", "recall", "topics_tv", "mix_l1", "own_label")
 
@@ -117,17 +122,19 @@ def corpus(
     parts = {ORIGINAL: own, RELEASED: made, PUBLIC_ONLY: pool}
     fewer = {AS_MANY: as_many(own, made, seed), AS_MANY_PUBLIC: as_many(pool, made, seed)}
     all_parts = {**parts, **{row: records for row, records in fewer.items() if records}}
-    rows, worth = measured(all_parts, private, real, _meanings(files.released, labels), embedder, seed)
+    meanings = _meanings(files.released, labels)
+    rows, worth = measured(all_parts, private, real, meanings, embedder, seed)
     of_columns = compared(rows, schema, label_field, labels, all_parts, real, seed)
     known = {fields.text, label_field, *(each.name for each in declared)}
+    guessed = any(record.label for record in made) and not any(record.label in meanings for record in pool)
+    wordless = [_WORDLESS] if guessed and labels and not in_words(meanings.values()) else []
     notes = _mix_note(private, held) + _columns_note(asked, [name for name in there if name not in known], worth)
     headline: list[str] = []
     if out is not None:
         report = _report(parts, held, rows, labels, embedder, seed)
-        report = replace(report, worth=worth, notes=notes, of_columns=of_columns)
+        report = replace(report, worth=worth, notes=notes + wordless, of_columns=of_columns)
         headline = report.written(out, embedder, [_real_texts(held, embedder.name, seed)], force=force)
-    verdict = [] if headline or worth is None else [worth.sentence, *notes]
-    guessed = bool(labels) and not any(record.label in labels for record in pool)
+    verdict = [] if headline else wordless if worth is None else [worth.sentence, *notes]
     released, public = (cell(rows[name].get("told_apart"), interval) for name in (RELEASED, PUBLIC_ONLY))
     learned = [_learned(rows, labels, label_field, guessed=guessed)] if labels or not of_columns else []
     said = [

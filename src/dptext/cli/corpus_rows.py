@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -43,6 +45,8 @@ _MEANS: Final[Mapping[str, str]] = {
 }
 _DRAWS: Final = 8  # of as many public texts: one may be lucky
 Pair = tuple[str, str]  # a text and its label
+#: What says something: two letters in a row, or a sign that is a word in itself.
+_WORD: Final = re.compile(r"[^\W\d_]{2}|[\u3400-\u9fff\uf900-\ufaff]")
 _ONE_DRAW: Final = 2_000  # texts of a corpus from which one draw has little luck
 
 
@@ -75,13 +79,14 @@ class _Taught:
     def known(self, row: str, records: Sequence[Record]) -> list[Pair]:
         """Return the texts of a row that have a label, and the label.
 
-        Public texts without any of the labels get them as anybody could give them: by the names of the labels.
+        Public texts without any of the labels get them as anybody could give them: by the names of the labels. Names
+        that say nothing in words label none.
         """
         public = row in (PUBLIC_ONLY, AS_MANY_PUBLIC)
         pairs = [
             (each.text, each.label) for each in records if each.label and (not public or each.label in self._names)
         ]
-        if public and self._names and not pairs:
+        if public and not pairs and in_words(self._names.values()):
             texts, given = best_zero_shot([each.text for each in records], self._names, self._embedder, self._real)
             pairs = [*zip(texts, given, strict=True)]
             self.learnt[row] = f"{len(records):,}"  # some of them get none
@@ -167,6 +172,14 @@ def _in_mix(known: Sequence[Pair], wanted: Mapping[str, int], seed: int) -> list
     return found
 
 
+def in_words(names: Iterable[str]) -> bool:
+    """Whether any name says something in words: numbers and single letters do not."""
+    marks = ("Mn", "Mc")  # vowels and accents, which are parts of their letters
+    return any(
+        _WORD.search("".join(each for each in name if unicodedata.category(each) not in marks)) for name in names
+    )
+
+
 def is_of_columns(head: str) -> bool:
     """Whether a number is of columns."""
     return head in ("columns_tv", "pairs_tv") or head.endswith((FROM_TEXT, EACH))
@@ -179,6 +192,8 @@ def explained(rows: Mapping[str, Mapping[str, Estimate | float]]) -> list[tuple[
     if isinstance(own, Estimate) and isinstance(fewer, Estimate) and own.value < fewer.value <= own.high:
         chance = "; it stands above original by the luck of the draw, within the interval"
     found = {**_MEANS, AS_MANY: _MEANS[AS_MANY] + chance}
+    if "accuracy" not in rows.get(PUBLIC_ONLY, {}):
+        found[PUBLIC_ONLY] = "all public texts, without labels"
     return [(row, found[row]) for row in rows]
 
 
