@@ -84,8 +84,8 @@ def said_key(payment: Payment | None) -> Payment | None:
         return None
     payment = replace(payment, key=payment.charge_key())
     say(
-        "If the run stops, go on with --resume, which charges nothing twice. If its unfinished files are lost before the "
-        f"corpus is read to its end, go on with --charge-key {payment.key}: it is charged once."
+        "If the run stops, go on with --resume, which charges nothing twice. If its unfinished files are lost before "
+        f"the corpus is read to its end, go on with --charge-key {payment.key}: it is charged once."
     )
     return payment
 

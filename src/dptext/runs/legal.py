@@ -166,6 +166,7 @@ def _facts(found: Verified, holding: Sequence[Guarantee]) -> set[str]:
         "metric": any(each.metric for each in holding),
         "public": traits.learns is not Learns.NOTHING,
         "private": traits.takes_private,
+        "labels": traits.releases_labels and traits.releases_text,
         "kept": any(name.startswith(("the field ", "the ids ")) for name in found.certificate.also_reveals),
         "reveals": any((*found.certificate.also_reveals, *(name for each in stated for name in each.reveals))),
         "charged": found.certificate.charged is not None,

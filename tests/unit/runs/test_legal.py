@@ -334,6 +334,7 @@ def test_every_sentence_is_said_of_some_release() -> None:
     ] + [
         page(also_reveals=("the field 'x'",), charged=Charged("a", "b", Unit.AUTHOR, 1, by_subject=False)),
         page(small, spec=WORDS, unchanged=0.5),
+        page(promised(unit=Unit.SENTENCE), spec=LABELS),
         page(promised(), spec=WORDS),
         page(small),
         page(promised(unit=Unit.SENTENCE, relation=Relation.ADD_OR_REMOVE_ONE, basis=Basis.CLAIMED)),
@@ -355,6 +356,17 @@ def test_what_is_assumed_of_a_writer_is_said() -> None:
     derived = {"summary": "0" * 64, "writer": "endpoint", "assumptions": ["the server looks nothing up"]}
     guarantee = replace(promised(basis=Basis.CONDITIONAL, assumptions=("x",)), reveals=())
     assert "the server looks nothing up" in page(guarantee, also_reveals=(), derived=derived).text()
+
+
+def test_the_label_that_leaves_is_said_to_be_under_the_bound_where_one_leaves(tmp_path: Path) -> None:
+    bound = "the label that leaves beside a text is under the same bound."
+    for name in ("candidates_0.jsonl", "label_only_0.jsonl", "adept_0.jsonl"):
+        assert f"Its label is part of a record: {bound}" in said(saved(tmp_path, name), "Who is protected")
+    small = said(saved(tmp_path, "deep_candidate_3.jsonl"), "Who is protected")
+    assert f"T{bound[1:]}" in small
+    assert "part of a record" not in small
+    for name in ("candidates_1.jsonl", "word_metric_0.jsonl", "published_adept_0.jsonl"):  # none leaves, or no bound
+        assert "label that leaves" not in saved(tmp_path, name).text()
 
 
 # ------------------------------------------------------------------------------------------------- form
