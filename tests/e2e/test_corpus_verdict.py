@@ -210,6 +210,11 @@ def test_a_verdict_on_a_table_says_that_it_is_not_on_columns() -> None:
     assert said in page
     assert page.index("<h2>Columns</h2>") < page.index("<h2>All numbers</h2>")
     assert "A column is " in page
+    assert page.index("<h2>Columns</h2>") < page.index("<h2>Columns: means</h2>") < page.index("<h2>All numbers</h2>")
+    assert "<tr><th scope='row'>stars</th><td>topic</td><td>sport</td><td>" in page
+    said = next(line for line in done.stdout.splitlines() if line.startswith("The mean of stars by topic: "))
+    assert said in page
+    assert json.loads(Path("page.json").read_text("utf-8"))["means"][0]["by"] == "topic"
     assert "Not judged: stars (--column)." in data()["answer"][0]
 
 

@@ -411,7 +411,15 @@ def test_a_table_is_judged_by_the_columns_of_its_summary_or_by_named_ones() -> N
     assert rows["released"]["pairs_tv"] < rows["independent"]["pairs_tv"]
     assert rows["released"]["topic from text"]["value"] > 0.5
     assert "A column is" in answers[0]["answer"][0]
+    (means,) = answers[0]["means"]
+    assert (means["number"], means["by"]) == ("stars", "topic")
+    assert {*means["rows"]} == {"original", "as many originals", "released"}
+    assert means["rows"]["original"][means["values"].index("travel")] == 1
+    assert any(said.startswith("The mean of stars by topic: ") for said in answers[0]["answer"])
+    details = CliRunner().invoke(app, [*given[:-1], "--details"])
+    assert "| stars   | topic | travel  | " in details.stdout
     screen = CliRunner().invoke(app, given[:-1])
+    assert "| stars   | topic" not in screen.stdout
     assert "| independent" in screen.stdout
     few = dp.write(made, size=30, seed=1)
     few.write("few.jsonl")

@@ -28,6 +28,7 @@ from dptext.cli.corpus_rows import (
     explained,
     in_words,
     measured,
+    table_of_means,
 )
 from dptext.cli.kept import kept_beside
 from dptext.cli.terminal import say
@@ -47,6 +48,7 @@ from dptext.text.records import ID_FIELD, LABEL_FIELD, TEXT_FIELD, Fields, Recor
 from dptext.text.schema import DeclaredColumn, IdColumn
 from dptext.text.survey import survey
 from dptext.types import Json, jsonable
+from dptext.utility.group_means import GroupMeans
 from dptext.utility.leaving import leaving
 from dptext.utility.tables import ORIGINAL, PUBLIC_ONLY
 from dptext.utility.worth import CorpusWorth, other_mix
@@ -124,7 +126,7 @@ def corpus(
     all_parts = {**parts, **{row: records for row, records in fewer.items() if records}}
     meanings = _meanings(files.released, labels)
     rows, worth = measured(all_parts, private, real, meanings, embedder, seed)
-    of_columns = compared(rows, schema, label_field, labels, all_parts, real, seed)
+    of_columns, means = compared(rows, schema, label_field, labels, all_parts, real, seed)
     known = {fields.text, label_field, *(each.name for each in declared)}
     guessed = any(record.label for record in made) and not any(record.label in meanings for record in pool)
     wordless = [_WORDLESS] if guessed and labels and not in_words(meanings.values()) else []
@@ -132,7 +134,7 @@ def corpus(
     headline: list[str] = []
     if out is not None:
         report = _report(parts, held, rows, labels, embedder, seed)
-        report = replace(report, worth=worth, notes=notes + wordless, of_columns=of_columns)
+        report = replace(report, worth=worth, notes=notes + wordless, of_columns=of_columns, means=means)
         headline = report.written(out, embedder, [_real_texts(held, embedder.name, seed)], force=force)
     verdict = [] if headline else wordless if worth is None else [worth.sentence, *notes]
     released, public = (cell(rows[name].get("told_apart"), interval) for name in (RELEASED, PUBLIC_ONLY))
@@ -145,16 +147,18 @@ def corpus(
     ]
     data: dict[str, Json] = {"note": NOT_PRIVATE, "seed": seed, "labels": [*labels]}
     data["rows"] = {row: {head: jsonable(value) for head, value in found.items()} for row, found in rows.items()}
-    data |= {"gap_closed": None, "worth": None}
+    data |= {"gap_closed": None, "worth": None, "means": [each.to_dict() for each in means]}
     if worth is not None:
         data |= {"gap_closed": worth.closed.to_dict(), "worth": worth.to_dict()}
-    screen, full = _tables(rows, columns=bool(schema))
+    screen, full = _tables(rows, means, columns=bool(schema))
     more = [*full, "", *(f"{row}: {what}." for row, what in explained(rows)), "",
             _real_texts(held, embedder.name, seed)]  # fmt: skip
     printing.answer([*headline, *said], screen, more, data, drawn=seed if drawn else None)
 
 
-def _tables(rows: Mapping[str, Mapping[str, Estimate | float]], *, columns: bool) -> tuple[list[str], list[str]]:
+def _tables(
+    rows: Mapping[str, Mapping[str, Estimate | float]], means: Sequence[GroupMeans], *, columns: bool
+) -> tuple[list[str], list[str]]:
     """Return the lines of the screen's tables, and those of all tables."""
     screen, full = _table(rows, _SHOWN), _table(rows, _HEADS)
     if columns:
@@ -162,7 +166,8 @@ def _tables(rows: Mapping[str, Mapping[str, Estimate | float]], *, columns: bool
         each = [head for head in rows[RELEASED] if head.endswith(EACH)]
         screen += ["", *_table(rows, heads[:_FIT])]
         full += ["", *_table(rows, heads), "", *_table(rows, each)]
-    return screen, full
+    means_heads, lines = table_of_means(means)
+    return screen, full + (["", *markdown_table(means_heads, lines)] if lines else [])
 
 
 def _read(

@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 
 from dptext.cli.answers import interval, short
-from dptext.cli.corpus_rows import explained, is_of_columns
+from dptext.cli.corpus_rows import explained, is_of_columns, table_of_means
 from dptext.cli.utility import NOT_PRIVATE, cell
 from dptext.embeddings.embedder import Embedder, embed_distinct
 from dptext.errors import ConfigError
@@ -23,6 +23,7 @@ from dptext.text.records import Record
 from dptext.text.tokens import tokenize
 from dptext.types import Json, jsonable
 from dptext.utility.corpus_page import PageTable, Shares, corpus_page
+from dptext.utility.group_means import GroupMeans
 from dptext.utility.leaving import Leaving
 from dptext.utility.tables import ORIGINAL, PUBLIC_ONLY
 from dptext.utility.worth import CorpusWorth
@@ -54,6 +55,7 @@ class CorpusReport:
         worth: what the corpus teaches beside public texts; None without labels.
         notes: what the verdict on training leaves out.
         of_columns: sentences on columns; none without columns.
+        means: means of numbers by values of other columns.
     """
 
     released: str
@@ -66,6 +68,7 @@ class CorpusReport:
     worth: CorpusWorth | None = None
     notes: Sequence[str] = ()
     of_columns: Sequence[str] = ()
+    means: Sequence[GroupMeans] = ()
 
     def headline(self) -> list[str]:
         """Return the answers in words."""
@@ -184,6 +187,10 @@ class CorpusReport:
         )
         of_columns = [*filter(is_of_columns, self._heads())]
         tables = [self._table("All numbers", [head for head in self._heads() if head not in of_columns], said)]
+        heads, lines = table_of_means(self.means)
+        if lines:
+            said = "Of the numbers of the rows themselves; - where fewer than five rows have a number."
+            tables.insert(0, PageTable("Columns: means", heads, lines, said))
         if of_columns:
             tables.insert(0, self._table("Columns", of_columns, " ".join(self.of_columns)))
         return [*tables, PageTable("The rows", ("", "what it is"), explained(self.rows))]
@@ -209,6 +216,7 @@ class CorpusReport:
                        for each in shares},
             "gap_closed": None if self.worth is None else self.worth.closed.to_dict(),
             "worth": None if self.worth is None else self.worth.to_dict(),
+            "means": [each.to_dict() for each in self.means],
             "leaving": None if self.leaves is None else self.leaves.to_dict(),
         }  # fmt: skip
         for path, content in ((page, text), (beside(page), json.dumps(data, indent=2))):

@@ -22,6 +22,7 @@ from dptext.utility.classification import best_zero_shot, evaluate, train_tfidf
 from dptext.utility.columns import cells_of, columns_kept, independent
 from dptext.utility.corpus import corpus_kept
 from dptext.utility.gap import beside_draws, closed_gap, difference, right_answers
+from dptext.utility.group_means import GroupMeans, furthest_means, means_by_group
 from dptext.utility.tables import ORIGINAL, PUBLIC_ONLY
 from dptext.utility.worth import CorpusWorth
 
@@ -213,10 +214,10 @@ def compared(
     parts: Mapping[str, Sequence[Record]],
     real: Sequence[Record],
     seed: int,
-) -> list[str]:
-    """Add the numbers of columns to `rows`, and return sentences on them; none without columns."""
+) -> tuple[list[str], list[GroupMeans]]:
+    """Add the numbers of columns to `rows`. Return sentences on them, and means of numbers; none without columns."""
     if not schema:
-        return []
+        return [], []
     labelled = label_field and labels and any(each.label for each in parts[RELEASED])
     own: list[DeclaredColumn] = [ListedColumn(label_field or "", False, tuple(labels))] if labelled else []
     columns, name = [*own, *schema], label_field or ""
@@ -239,4 +240,13 @@ def compared(
             f"Two columns together are {cell(two[RELEASED], interval)} from real ones, {cell(two[true], interval)} in "
             f"{of}, and {cell(two[INDEPENDENT], interval)} in as many without relations."
         )
-    return said
+    shown = {row: parts[row] for row in (RELEASED, ORIGINAL, AS_MANY) if row in parts}
+    means = means_by_group(shown, columns, label=name)
+    said += filter(None, [furthest_means(means, RELEASED, ORIGINAL)])
+    return said, means
+
+
+def table_of_means(means: Sequence[GroupMeans]) -> tuple[tuple[str, ...], list[list[str]]]:
+    """Return the heads and the lines of a table of means; no lines without means."""
+    heads = ("mean of", "by", "value", *(means[0].rows if means else ()))
+    return heads, [line for each in means for line in each.lines()]
