@@ -61,8 +61,9 @@ def compare(
     from dptext.recommend.measured import JSON_FILE
     from dptext_lab.compare.experiment import read_experiment
     from dptext_lab.compare.folder import ExperimentFolder
+    from dptext_lab.compare.grid import kinds_without_labels
     from dptext_lab.compare.report import markdown, read_results
-    from dptext_lab.compare.report.summary import first_rows, groups, measured, shown
+    from dptext_lab.compare.report.summary import first_rows, groups, measured, shown, without_labels
     from dptext_lab.compare.runner import Options, run_experiment
     from dptext_lab.compare.stored import PARQUET
 
@@ -71,6 +72,8 @@ def compare(
     found = read_experiment(experiment)
     options = Options(workers, int(memory * _MIB_A_GIB), keep_private_samples, retry)
     command = shlex.join(["dptext", "compare", str(experiment), "--out", str(out)])
+    if unlabelled := kinds_without_labels(found):
+        say(f"No labels are released by {', '.join(unlabelled)}: no classifier can be trained on such releases alone.")
     say(f"{found.name}: reading {len(found.corpora)} corpora")
     with advising(lambda: "Finished cells are kept: the same command goes on."), counted(found.name) as tell:
         summary = run_experiment(found, ExperimentFolder(out), options, command=command, on_progress=tell)
@@ -88,6 +91,7 @@ def compare(
     ]
     if sum(map(len, cells)) <= 12:  # a screen
         screen += [line for some in cells for line in ("", *markdown_table(["corpus", "row", *columns], some))]
+    screen += [said for said in (without_labels(results.rows),) if said]
     more = [*(f"Refuted: {row}." for row in summary.refuted), markdown(results)]
     data: dict[str, Json] = {"out": str(out), **fields_as_json(summary)}
     printing.answer(comparison(results.rows), screen, more, data)

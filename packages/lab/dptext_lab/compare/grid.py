@@ -16,7 +16,7 @@ from dptext.errors import ConfigError, IncomparableError
 from dptext.mechanism import Answers, Promise, setting_fields, settings
 from dptext.privacy.guarantee import Basis, Guarantee, Unit
 from dptext.recommend.measured import LABEL_ONLY
-from dptext.registry import MECHANISMS, SYNTHESES
+from dptext.registry import MECHANISMS, SYNTHESES, answers
 from dptext.runs.specs import from_settings, spec_from_settings
 from dptext.types import Json
 from dptext_lab.compare.cells import Cell
@@ -43,6 +43,25 @@ def plan_cells(experiment: Experiment, labels: Mapping[str, tuple[str, ...]]) ->
         rows = list(_rows(experiment, corpus, labels[corpus]))
         for trial in range(experiment.trials):
             found += [replace(row, trial=trial) for row in rows]
+    return found
+
+
+def kinds_without_labels(experiment: Experiment) -> list[str]:
+    """Return the mechanisms, by name, that release no labels where a classifier is to be measured; no corpus is read.
+
+    ConfigError: settings that make no spec.
+    """
+    labelled = [name for name, plan in experiment.corpora.items() if plan.label]
+    if "classification" not in experiment.utilities:
+        return []
+    found = []
+    for plan in experiment.mechanisms:
+        on = next((name for name in labelled if not plan.corpora or name in plan.corpora), None)
+        if on is None or answers(plan.kind) is Answers.CORPUS:
+            continue
+        row = next((row for row in _rows_of(plan, on, ANY_LABELS, {}) if not row.fault), None)
+        if row is not None and not spec_from_settings(row.settings).traits.releases_labels:
+            found.append(plan.name)
     return found
 
 

@@ -22,7 +22,7 @@ from dptext_lab.compare.experiment import (
     parse_experiment,
     read_experiment,
 )
-from dptext_lab.compare.grid import plan_cells
+from dptext_lab.compare.grid import kinds_without_labels, plan_cells
 
 
 @pytest.fixture
@@ -304,3 +304,15 @@ def test_all_keys_are_printed_by_the_command() -> None:
     ]  # fmt: skip
     words = set(re.findall(r"\w+", done.stdout))
     assert {key for table in tables for key in table.model_fields} <= words
+
+
+def test_mechanisms_without_labels_are_known_before_the_run_where_a_classifier_is_measured(
+    texts: Path, vectors: Path
+) -> None:
+    nearest = {"name": "nearest", "kind": "candidates", "document_epsilon": [2]}
+    mine = words(vectors, name="mine", set={"epsilon": 2.0})
+    data = experiment(texts, vectors, corpus=LABELLED, utilities=["classification"], mechanisms=[nearest, mine])
+    assert kinds_without_labels(parse_experiment(data)) == ["mine"]
+    assert kinds_without_labels(parse_experiment({**data, "utilities": ["fidelity"]})) == []
+    unlabelled = experiment(texts, vectors, utilities=["classification"], mechanisms=[mine])
+    assert kinds_without_labels(parse_experiment(unlabelled)) == []

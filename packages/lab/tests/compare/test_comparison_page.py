@@ -624,6 +624,19 @@ def test_markdown_has_a_table_for_each_corpus_and_no_text(tmp_path) -> None:
     assert not (path / "report.html").exists()
 
 
+def test_rows_without_labels_are_named_under_their_dashes(folder) -> None:
+    assert summary.without_labels(read_results(folder.write()).rows) == ""
+    values = {summary.TRUE_LABELS: 0.7, "fidelity.cosine": 0.1}
+    for name in ("syntf", "mine|<b>"):
+        folder.cell(name, "syntf", values, stated=guarantee(2.0))
+    said = summary.without_labels(read_results(folder.write()).rows)
+    assert said.startswith("No labels are released by syntf, mine|<b>: no classifier can be trained on such releases")
+    assert "measured. No labels are released by syntf, mine|&lt;b&gt;:" in " ".join(written(folder).split())
+    told = run(folder.path, "--markdown").stdout
+    assert told.splitlines()[-1].startswith(r"No labels are released by syntf, mine\|&lt;b>:")
+    assert "No labels" not in run(folder.path, "--markdown", "--metric", "fidelity.cosine").stdout
+
+
 def test_markdown_takes_the_metrics_asked_for_and_refuses_others(folder) -> None:
     folder.good("a|b <c>", 5.0)
     path = folder.write()

@@ -65,6 +65,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert done.stdout.startswith("For classification ")
     assert len(done.stdout.splitlines()) <= 24
     assert "--retry" in done.stderr
+    assert done.stderr.startswith("No labels are released by words, spoilt: no classifier can be trained on such")
+    assert "\nNo labels are released by words: no classifier can be trained on such releases alone." in done.stdout
     return base / "out"
 
 
@@ -136,7 +138,7 @@ def test_the_measured_table_of_the_package_is_read() -> None:
     code, out, _ = dptext("recommend", "--of", "texts", "--epsilon", 10, "--task", "classification")
     assert code == 0
     assert out.startswith("Take none: use the public texts. Up to epsilon 10 per document")
-    assert re.search(r"^  snips: candidates .*: accuracy 0\.\d{3} ", out, re.MULTILINE)
+    assert re.search(r"^  snips: take none; candidates .*: accuracy 0\.\d{3} ", out, re.MULTILINE)
     assert "dptext fit" not in out
     code, out, _ = dptext("recommend", "--of", "texts", "--epsilon", 10, "--task", "meaning")
     assert code == 0

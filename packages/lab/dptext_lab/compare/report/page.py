@@ -198,6 +198,7 @@ def confidences(rows: Sequence[TableRow]) -> list[str]:
     return [f"{confidence:.4g}%" for confidence in found]
 
 
+_TASK: Final = "classification.accuracy"
 #: Default metrics: the kept meaning, the accuracy of a task and of an attacker; for corpora the closed gap, shares of
 #: labels and topics, and whether they can be told from real texts.
 METRICS: Final = (
@@ -222,7 +223,9 @@ def markdown(results: summary.Results, metrics: Sequence[str] = ()) -> str:
         for corpus in summary.names(row.corpus for row in results.rows)
         for title, rows in summary.groups([row for row in results.rows if row.corpus == corpus])
     ]
-    return "\n".join(f"### {_plain(title)}\n\n{table}" for title, table in tables)
+    said = summary.without_labels(results.rows)
+    said = f"\n{_plain(said)}\n" if said and _TASK in (metrics or METRICS) else ""
+    return "\n".join(f"### {_plain(title)}\n\n{table}" for title, table in tables) + said
 
 
 def _table(rows: Sequence[TableRow], metrics: Sequence[str]) -> str:
@@ -304,6 +307,7 @@ def write_page(
         more_pictures=[picture for picture in drawn if picture not in first],
         undrawn=undrawn(results.rows),
         tables=tables,
+        without_labels=summary.without_labels(results.rows),
         few=few(drawn[0], samples) if drawn else [],
         samples=samples,
         private=kept,

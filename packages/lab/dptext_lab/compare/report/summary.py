@@ -60,6 +60,9 @@ MEANINGS: Final[Mapping[str, str]] = {
 WHOLE: Final = "One epsilon for the whole corpus, central trust"
 #: Shown for a missing number that would compare a text with its original.
 NO_RECORD: Final = "no record of its own"
+#: The accuracy of a classifier that learned from released texts and the originals' labels.
+TRUE_LABELS: Final = "classification.accuracy_true_labels"
+MOST_NAMED: Final = 4  #: Rows that one sentence names.
 #: Prefixes of metrics of a corpus, not of each text.
 _OF_CORPORA: Final = ("classification.", "corpus.")
 _BOUND: Final = "epsilon_lower_bound"
@@ -128,6 +131,18 @@ def shown(row: KeptRow | None, metric: str, number: Pooled | None) -> str:
     if row is not None and row.failed:
         return "failed"
     return NO_RECORD if row is not None and row.whole and not metric.startswith(_OF_CORPORA) else "-"
+
+
+def without_labels(rows: Iterable[KeptRow]) -> str:
+    """Name the rows that release no labels, if a classifier was measured; empty if there are none."""
+    found = names(row.row for row in rows if row.metric == TRUE_LABELS)
+    if not found:
+        return ""
+    more = f" and {len(found) - MOST_NAMED} others" if len(found) > MOST_NAMED else ""
+    return (
+        f"No labels are released by {', '.join(found[:MOST_NAMED])}{more}: no classifier can be trained on such "
+        f"releases alone. {TRUE_LABELS} is of one that takes the labels of the originals, which nothing protects."
+    )
 
 
 def without_folders(text: str) -> str:
