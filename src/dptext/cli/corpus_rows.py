@@ -242,7 +242,7 @@ def compared(
         )
     shown = {row: parts[row] for row in (RELEASED, ORIGINAL, AS_MANY) if row in parts}
     means = means_by_group(shown, columns, label=name)
-    said += filter(None, [furthest_means(means, RELEASED, ORIGINAL)])
+    said += filter(None, [furthest_means(means, RELEASED, ORIGINAL, AS_MANY if AS_MANY in shown else "")])
     return said, means
 
 

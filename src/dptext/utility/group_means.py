@@ -81,10 +81,11 @@ def means_by_group(
     return found
 
 
-def furthest_means(found: Sequence[GroupMeans], made: str, private: str) -> str:
+def furthest_means(found: Sequence[GroupMeans], made: str, private: str, chance: str = "") -> str:
     """Return a sentence on the pair of columns whose means in two rows are furthest apart, in spans; empty without any.
 
-    Of many values it names the four that are furthest apart.
+    Of many values it names the four that are furthest apart. The row `chance` has as many private rows as were written,
+    if it is there: how far its means are from those of all is said, too.
     """
     apart = [max((far for far in each.apart(made, private) if far is not None), default=-1.0) for each in found]
     if max(apart, default=-1.0) < 0:
@@ -98,7 +99,9 @@ def furthest_means(found: Sequence[GroupMeans], made: str, private: str) -> str:
         said.append(f"{of.values[i]} {one} ({two}{'' if said else ' in private rows'})")
     rest = len(known) - len(named)
     more = f"; {plural(rest, 'other value')} {'is' if rest == 1 else 'are'} nearer" if rest else ""
-    return f"The mean of {of.number} by {of.by}: {', '.join(said)}{more}."
+    drawn = max((far for far in of.apart(chance, private) if far is not None), default=None) if chance else None
+    luck = "" if drawn is None else f" As many private rows are up to {of.shown(drawn * of.span)} off by chance."
+    return f"The mean of {of.number} by {of.by}: {', '.join(said)}{more}.{luck}"
 
 
 def _means(records: Sequence[Record], number: NumberColumn, by: ListedColumn, label: str) -> tuple[float | None, ...]:

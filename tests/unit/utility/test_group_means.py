@@ -85,3 +85,13 @@ def test_of_many_values_the_furthest_are_named() -> None:
     said = furthest_means(means_by_group(parts, columns), "made", "own")
     named = "b 150 (100 in private rows), c 200 (100), e 300 (100), f 400 (100)"
     assert said == f"The mean of amount by group: {named}; 2 other values are nearer."
+
+
+def test_what_chance_does_to_as_many_private_rows_is_said() -> None:
+    parts = {"made": rows(40, 1), "own": rows(4_000, 2), "few": rows(40, 3)}
+    found = means_by_group(parts, COLUMNS[:2])
+    off = max(
+        abs(one - two) for one, two in zip(found[0].rows["few"], found[0].rows["own"], strict=True) if one and two
+    )
+    said = furthest_means(found, "made", "own", "few")
+    assert said == furthest_means(found, "made", "own") + f" As many private rows are up to {off:.1f} off by chance."
