@@ -122,6 +122,18 @@ def test_folders_of_files_are_read_as_files_are(folders: Path) -> None:
     assert "dptext privatize posts posts.private" in texts
 
 
+def test_how_many_there_are_is_for_the_user_to_say(letters: Path) -> None:
+    """Without a terminal nothing is assumed: the command has a gap, which is refused until it is filled."""
+    done = dptext(*CORPUS, cwd=letters)
+    assert done.returncode == 0, done.stderr
+    assert "about" not in tomllib.loads((letters / "dptext.toml").read_text())["summary"]
+    assert "(N: about how many documents there are, a round number, which is public." in done.stdout
+    measure = commands(done.stdout)[0]
+    assert measure[-2:] == ["--about", "N"]
+    assert dptext(*measure, cwd=letters).returncode == 2
+    assert not (letters / "in.summary").exists()
+
+
 def test_an_option_overrules_the_file(letters: Path) -> None:
     assert dptext(*CORPUS, "--about", "200", cwd=letters).returncode == 0
     quick = ("--encoder", "glove", "--set", "words=8", "--epsilon", "0.5", "--dry-run")
@@ -266,15 +278,14 @@ def test_labels_of_public_texts_may_hold_commas(letters: Path) -> None:
     assert tomllib.loads((letters / "dptext.toml").read_text())["summary"]["labels"] == [*names]
 
 
-def test_what_is_assumed_and_what_was_not_measured_is_said(letters: Path) -> None:
+def test_what_was_not_measured_is_said(letters: Path) -> None:
     done = dptext(*CORPUS, "--for", "numbers", cwd=letters)
-    assert "About 5,000 documents are assumed: --about N says otherwise." in done.stdout
     assert "taught a classifier" not in done.stdout
     done = dptext(*CORPUS, "--label-field", "topic", "--epsilon", "10", "--about", "300", "--force", cwd=letters)
     first = done.stdout.splitlines()[0]
     assert first.startswith("A corpus under one epsilon: at epsilon 4 it taught a classifier more")
     assert first.endswith(" Nothing was measured at epsilon 10 per document: the numbers are of epsilon 4 or less.")
-    assert "are assumed" not in done.stdout
+    assert "(N: about how many" not in done.stdout
 
 
 def test_two_forms_that_summarize_cannot_read_together_are_refused(letters: Path) -> None:

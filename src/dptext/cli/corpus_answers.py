@@ -84,7 +84,7 @@ def say_what_was_made(
     if certificate.settings["kind"] == "summary":
         summary = Summary.of_bytes(target.read_bytes())
         if summary.spec.axes.columns:
-            print(summary.spec.pairs_named)
+            print("\n".join(filter(None, (summary.spec.pairs_named, summary.spec.means_moved))))
         print(next_of_summary(target, summary))
         return
     print(f"Next: {shlex.join(['dptext', 'explain', str(target)])}; open {target.name}{REPORT_SUFFIXES[1]}.")

@@ -1,6 +1,7 @@
 """`dptext explain`: say guarantees in plain words, and verify certificates against their files."""
 
 import json
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from enum import StrEnum
@@ -125,6 +126,9 @@ def explain_certificate(
         raise DataError(f"{path} has names with line breaks, which could pass for lines of ours: read it with --json.")
     remarks = _remarks_where_possible(found.spec)
     charged = certificate.charged
+    if charged is not None and ledger is None:
+        named = os.environ.get("DPTEXT_LEDGER")
+        say(f"Its charge was not looked up: {'--ledger $DPTEXT_LEDGER' if named else '--ledger PLACE'} does that.")
     stream = ", which identifies the paid stream, not its bytes" if charged and charged.stream else ""
     paid = f"; its charge is in the ledger{stream}" if ledger is not None else ""
     verified = found.sentence(paid)

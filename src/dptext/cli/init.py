@@ -46,6 +46,10 @@ _COLUMNS: Final = (
     "No column is declared yet: {file} has examples. `dptext check {path}` proposes lines of your columns: write those "
     "whose values may be known into the table [columns] before you measure."
 )
+_ABOUT: Final = (
+    "(N: about how many {unit}s there are, a round number, which is public. It decides how many topics and values "
+    "noise leaves readable. A wrong one is measured, and paid for, twice.)"
+)
 #: Examples of the table [columns], which are comments of TOML.
 _EXAMPLES: Final = """
 # Take the # away from [columns] and from lines like these, and write values that may be known without the file.
@@ -141,7 +145,7 @@ def init(
     if unit is None and answers.unit is not Unit.AUTHOR and (may := author_columns(found)):
         own = f"--unit author --author-field {shlex.quote(may[0])}"
         say(f"{', '.join(map(repr, may))} of {source} may name authors: {own} protects all texts of one.")
-    _corpus(begun, answers, wanted, about, force=force)
+    _corpus(begun, answers, wanted, force=force)
 
 
 def _require_options(
@@ -158,7 +162,7 @@ def _require_options(
         require_labels(labels)
 
 
-def _corpus(begun: InitFiles, answers: CorpusAnswers, wanted: Needs, about: int | None, *, force: bool) -> None:
+def _corpus(begun: InitFiles, answers: CorpusAnswers, wanted: Needs, *, force: bool) -> None:
     """Write the settings of a summary, and say what to type."""
     fields = {**begun.fields, **dict(begun.others), "public": str(begun.public)}
     fields |= {"label-field": begun.label_field} if begun.label_field else {}
@@ -176,14 +180,14 @@ def _corpus(begun: InitFiles, answers: CorpusAnswers, wanted: Needs, about: int 
         beside = [name for name in begun.found.columns if name not in (kept.text, kept.label, kept.author)]
         examples = _EXAMPLES.format(there=f"Beside the texts, {begun.source} has {listed(beside)}.")
     _write(fields, "summary", answers.settings, answers.columns, examples, force=force)
-    summary = begun.source.with_name(f"{begun.stem}.summary")
-    _say(answers.why(corpus=wanted is not Needs.NUMBERS), promised.guarantee(), begun, promised.advice)
+    summary, known = begun.source.with_name(f"{begun.stem}.summary"), answers.about is not None
+    _say(answers.why(corpus=wanted is not Needs.NUMBERS), promised.guarantee(), begun, promised.advice * known)
     if examples:
         print(_COLUMNS.format(path=begun.source, file=FILE))
-    if about is None:
-        print(f"About {answers.about:,} {answers.unit.value}s are assumed: --about N says otherwise.")
     print(f"Written: {FILE}. Next{', once columns are declared' if examples else ''}:")
-    own = [*form_options(begun.found, fields), *begun.form]
+    own = [*form_options(begun.found, fields), *begun.form, *([] if known else ["--about", "N"])]
+    if not known:
+        print(_ABOUT.format(unit=answers.unit.value))
     print(f"  {shlex.join(['dptext', 'summarize', str(begun.source), str(summary), *own])}")
     print(f"  {shlex.join(['dptext', 'summary', 'show', str(summary)])}")
     if wanted is not Needs.NUMBERS:

@@ -8,7 +8,7 @@ from typing import Final
 
 from dptext.cli import options
 from dptext.cli.answers import TAKE_NONE
-from dptext.cli.asking import author_columns, given, made, require_about, require_epsilon, require_field
+from dptext.cli.asking import at_terminal, author_columns, given, made, require_about, require_epsilon, require_field
 from dptext.cli.corpus_options import listed
 from dptext.errors import ConfigError
 from dptext.privacy.guarantee import Unit
@@ -23,7 +23,6 @@ from dptext.text.survey import Survey
 from dptext.types import Json
 
 EPSILON: Final = "1"
-ABOUT: Final = "5000"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +32,7 @@ class CorpusAnswers:
     Attributes:
         unit: who is protected.
         epsilon: that of all that leaves.
-        about: about how many texts or authors there are.
+        about: about how many texts or authors there are; None if it is not said yet.
         labels: the public set of labels; empty without labels.
         author_field: the column of the authors; empty where texts are protected.
         columns: declarations of the columns of a table.
@@ -41,7 +40,7 @@ class CorpusAnswers:
 
     unit: Unit
     epsilon: float
-    about: int
+    about: int | None
     labels: tuple[str, ...]
     author_field: str
     columns: tuple[str, ...]
@@ -51,7 +50,8 @@ class CorpusAnswers:
         """The table [summary] of dptext.toml."""
         unit: dict[str, Json] = {"unit": "author"} if self.unit is Unit.AUTHOR else {}
         labels: dict[str, Json] = {"labels": list(self.labels)} if self.labels else {}
-        return {"epsilon": self.epsilon, "about": self.about, **unit, **labels}
+        about: dict[str, Json] = {} if self.about is None else {"about": self.about}
+        return {"epsilon": self.epsilon, **about, **unit, **labels}
 
     def tried(self) -> CorpusAnswers:
         """Return these answers. ConfigError: no summary can have such settings."""
@@ -118,7 +118,7 @@ def ask(
         author = made(author_field, f"The field of the author{hint}", field)
     elif author_field is not None:
         raise ConfigError("Expected --unit author with --author-field: all texts of an author are protected together.")
-    answers = CorpusAnswers(who, float(EPSILON), int(ABOUT), (), author, columns)
+    answers = CorpusAnswers(who, float(EPSILON), None, (), author, columns)
     if fields.label:
 
         def labelled(told: str) -> CorpusAnswers:
@@ -144,11 +144,13 @@ def ask(
     answers = made(None if epsilon is None else f"{epsilon:g}", "Epsilon of all that leaves", limited, EPSILON)
 
     def counted(told: str) -> CorpusAnswers:
+        if not told and not at_terminal():
+            return answers
         require_about(told)
         return replace(answers, about=int(told)).tried()
 
     question = f"About how many {who.value}s there are: a round number, public"
-    return made(None if about is None else str(about), question, counted, ABOUT)
+    return made(None if about is None else str(about), question, counted)
 
 
 def require_labels(told: str) -> None:

@@ -43,8 +43,9 @@ def show(summary: WHERE, *, as_json: options.JsonOption = False) -> None:
     following = next_of_summary(summary, found, show=False)
     room = _HEIGHT - len(said) - 1 - -(-len(following) // _WIDTH)
     pairs = wrap(found.spec.pairs_named, _WIDTH) if found.spec.axes.columns else []
+    means = wrap(found.spec.means_moved, _WIDTH)
     short = pairs if len(pairs) <= _PAIRS else [*pairs[: _PAIRS - 1], shorten(pairs[_PAIRS - 1], _WIDTH - 4) + " ..."]
-    print("\n".join([*said, *_lines(report, room, short), "", following]))
+    print("\n".join([*said, *_lines(report, room, [*short, *means]), "", following]))
 
 
 def _lines(report: Topics, room: int, pairs: Sequence[str] = ()) -> list[str]:

@@ -26,6 +26,7 @@ from dptext.runs.verification import verify
 from dptext.sampling.randomness import Randomness, secure, seeded
 from dptext.synthesis.adding import summed
 from dptext.synthesis.blocks import COLUMNS, COUNTS, LENGTHS, POINTS, TOPICS, WORDS
+from dptext.synthesis.few import without_words
 from dptext.synthesis.lengths import USUAL_LENGTHS
 from dptext.synthesis.marginals import LABEL
 from dptext.synthesis.spec import CorpusSpec, Fitted
@@ -208,9 +209,9 @@ def summarize(
         set_: settings: epsilon, delta, unit, relation, labels, names, about, and others of `SummarySpec`, such as
             without_pool=True, which leaves the pool's texts out of the summary.
 
-    The summary is the result's `summary`. A warning comes before the charge if words are measured without public
-    drafts. Errors as `dptext.synthesize`; DataError also: `like` is no summary. ConfigError also: a setting differs
-    from that of `like`.
+    The summary is the result's `summary`. A warning comes before the charge if labels say nothing in words, or words
+    are measured without public drafts. Errors as `dptext.synthesize`; DataError also: `like` is no summary. ConfigError
+    also: a setting differs from that of `like`.
     """
     if (public is None) == (like is None):
         raise ConfigError("Expected one of public=POOL and like=OTHER: the public texts.")
@@ -230,6 +231,8 @@ def summarize(
     wanted = synthesis_from_settings({**settings, "kind": "summary"}) if fitted is None else fitted.spec
     if fitted is None:
         wanted = fitting_topics(wanted, set_)
+        if said := without_words(wanted.labels, wanted.names):
+            warnings.warn(said.removeprefix("Warning: "), stacklevel=2)
         wanted = with_label_type(wanted, public, label, public_text or text, given=settings.get("labels", ()))
     fields = Fields(text=text, label=label, author=author, measured=wanted.measured_fields)
     corpus = Private(private, fields, {"record": record})

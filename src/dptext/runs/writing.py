@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from os import PathLike
@@ -277,7 +278,8 @@ def write(
             (SmolLM2), "model:PATH" (a folder or file that transformers loads), "endpoint:BASE_URL#MODEL" (a server),
             or the name of an installed package's. None takes "builtin" where the summary has words and drafts, and
             "pool" if the model is not here.
-        size: number of texts; 0 takes the writer's default.
+        size: number of texts; 0 takes the writer's default. The pool gives each of its texts at most once, but for
+            tables: a warning says if fewer leave.
         mix: shares of labels in the place of the noisy ones; labels that are not named keep their noisy share of the
             rest.
         public: the pool, for a summary that leaves it out. Its digest is checked. For a seed, texts in the same order
@@ -304,7 +306,7 @@ def write(
         MissingExtraError: the language model is not installed.
         ServerError: the server fails, or refuses. `keep` holds what was written before.
     """
-    by = summary
+    by, asked = summary, not isinstance(summary, Prepared)
     if not isinstance(by, Prepared):
         by = prepared(
             by, writer=writer, size=size, mix=mix, public=public, public_text=public_text, text=text, carry=carry,
@@ -323,16 +325,26 @@ def write(
             kept = more["kept"] = KeptWriting.begin(Path(keep), run, begun, replace=force)
             source = seeded(kept.seed)
     made = how.write(by.summary, source, **more)
+    if asked and (fewer := _fewer(made, how.size, mixed=bool(by.mix))):
+        warnings.warn(fewer, stacklevel=2)
     table = WrittenColumns.of(by.summary, made, source)
     said = (
         *(each for each in (by.instead, by.warning) if each), *_too_large(by.summary, how), *made.sentences,
-        *_shares(by.summary, by.mix), *table.undeclared(by.summary),
+        *_shares(by.summary, by.mix), *table.undeclared(by.summary), *filter(None, [by.summary.spec.means_moved]),
     )  # fmt: skip
     model = {**({"weights": made.weights} if made.weights else {}), **made.way}
     return _derived(
         replace(made, sentences=said), table, by.certificate, by.sha256, {**by.said, **model}, by.inputs,
         replace(named, id=table.id, keep=tuple(table.columns)), by.carried,
     )  # fmt: skip
+
+
+def _fewer(made: Synthetic, size: int, *, mixed: bool) -> str:
+    """Return a warning that fewer texts, or others, leave than a call in Python asked for; empty if none is due."""
+    if 0 < len(made.texts) < size:  # none is an error
+        return f"{size:,} texts were asked for, and {len(made.texts):,} leave: `sentences` of the corpus say why."
+    lacking = made.report.shortage
+    return lacking.sentence if mixed and lacking is not None else ""
 
 
 def _too_large(of: Summary, how: FromPool | FromLanguage) -> Iterator[str]:

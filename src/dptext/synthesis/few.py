@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,6 +17,19 @@ _ENOUGH: Final = 8
 #: Largest share of texts that hold a word whose number is worth its noise: hardly a word is in a fifth of texts.
 _FREQUENT: Final = 0.2
 _INTERVAL: Final = 1.96  # half of one of 95%, in standard deviations
+
+
+_WORD: Final = re.compile(r"[^\W\d_]{2}|[^\W\d_\x00-\x7f]")
+
+
+def without_words(labels: Sequence[str], names: Sequence[str]) -> str:
+    """Return a warning of labels such as 1, 2, 3 without `names` in words; empty if there is nothing to warn of."""
+    if not labels or (names and tuple(names) != tuple(labels)) or any(map(_WORD.search, labels)):
+        return ""
+    return (
+        "Warning: the labels say nothing in words. Public texts and language models are read by the names of labels: "
+        "give --names A,B,... (names=[...] in Python), the meaning of each in words, in the same order."
+    )
 
 
 @dataclass(frozen=True, slots=True)

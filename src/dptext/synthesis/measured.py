@@ -26,10 +26,11 @@ from dptext.synthesis.blocks import (
     block_of,
     kind_of,
 )
-from dptext.synthesis.few import Foreseen
+from dptext.synthesis.few import Foreseen, without_words
 from dptext.synthesis.lengths import LengthBins
 from dptext.synthesis.lexicon import MOST_READ
 from dptext.synthesis.marginals import AUTO, NONE, Axes, Marginal, marginal_shares
+from dptext.synthesis.means import means_moved
 from dptext.synthesis.spec import CorpusSpec
 from dptext.synthesis.sums import Noise
 from dptext.text.declarations import schema_of
@@ -226,7 +227,8 @@ class MeasuredSpec(CorpusSpec, ABC):
     def advice(self) -> str:
         """Warnings of few units for what is measured, by the public statement `about`, beside the noise of numbers."""
         alone = bool(self.lengths) and not self.marks
-        return "\n".join([*self.foreseen.warnings(), *([_LENGTHS_ALONE] if alone else [])])
+        also = filter(None, (_LENGTHS_ALONE * alone, without_words(self.labels, self.names)))
+        return "\n".join([*self.foreseen.warnings(), *also])
 
     @property
     def foreseen(self) -> Foreseen:
@@ -249,7 +251,8 @@ class MeasuredSpec(CorpusSpec, ABC):
         )
         if not self.axes.columns:
             return plan
-        return "\n".join([plan, self.pairs_named, f"Values and bins: {'; '.join(columns)}."])
+        named = filter(None, (self.pairs_named, self.means_moved, f"Values and bins: {'; '.join(columns)}."))
+        return "\n".join([plan, *named])
 
     @property
     def pairs_named(self) -> str:
@@ -261,6 +264,11 @@ class MeasuredSpec(CorpusSpec, ABC):
         if others:
             said += f" Not measured: {', '.join(others)} (noise would hide them, or --pairs does not name them)."
         return said
+
+    @property
+    def means_moved(self) -> str:
+        """A sentence on how far noise moves means of numbers by listed columns; empty if no such pair is measured."""
+        return means_moved(self.axes, self.marginals, self.deviations(), self.about)
 
     @property
     def marginals(self) -> tuple[Marginal, ...]:

@@ -31,7 +31,7 @@ from dptext.sampling.discrete import uniform_below_each
 from dptext.sampling.randomness import Randomness
 from dptext.text.formats import Fixed, Scalar
 from dptext.text.labels import matched
-from dptext.types import Integers
+from dptext.types import Floats, Integers
 
 OTHER: Final = "other"  #: what a value is written as that is not listed, unless a declaration names another text
 MOST_CELLS: Final = 20_000  #: of a column
@@ -187,6 +187,12 @@ class NumberColumn(DeclaredColumn):
 
     def _bin(self, first: int, last: int) -> str:
         return self._text(first) if first == last else f"{self._text(first)} to {self._text(last)}"
+
+    @property
+    def middles(self) -> Floats:
+        """The middle of each bin `(bins,)`."""
+        firsts = np.arange(self.low, self.high + 1, self.by)
+        return np.asarray((firsts + np.minimum(firsts + self.by - 1, self.high)) / 2 / 10**self.decimals)
 
     def _text(self, steps: int) -> str:
         return f"{Decimal(steps).scaleb(-self.decimals):f}"

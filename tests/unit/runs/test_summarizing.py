@@ -235,6 +235,8 @@ def test_a_model_writes_the_same_from_a_summary_without_its_pool(monkeypatch: py
 
 def test_a_mix_and_settings_of_the_writer(summary: Synthesized) -> None:
     made = dp.write(summary, size=40, mix={"health": 0.75}, seed=1)
+    with pytest.warns(UserWarning, match="5,000 texts were asked for, and 197 leave"):
+        dp.write(summary, size=5_000, seed=1)
     assert Counter(each.label for each in made.releases)["health"] == pytest.approx(30, abs=2)
     with pytest.raises(ConfigError, match="Known: size, prior"):
         dp.write(summary, colour=1)
@@ -246,7 +248,10 @@ def test_a_mix_takes_labels_as_they_are_known_elsewhere() -> None:
     """Numbers in Python, as `labels` takes them; other spellings of one label are one label."""
     codes = {name: i for i, name in enumerate(("health", "travel", "money", "leisure"))}
     rows = [{"text": each.text, "label": codes[each.label or ""]} for each in dp.sample_records(150, seed=1)]
-    made = dp.summarize(rows, POOL, label="label", labels=range(4), encoder="glove", about=150, epsilon=8.0)
+    given = {"label": "label", "labels": range(4), "encoder": "glove", "about": 150, "epsilon": 8.0}
+    with pytest.warns(UserWarning, match="the labels say nothing in words"):
+        dp.summarize(rows, POOL, **given)
+    made = dp.summarize(rows, POOL, names=list(codes), **given)
     written = dp.write(made, size=40, mix={0: 0.5, 1.0: 0.5}, seed=1)
     assert {str(each.label) for each in written.releases} == {"0", "1"}
     assert written.certificate.derived["mix"] == {"0": 0.5, "1": 0.5}

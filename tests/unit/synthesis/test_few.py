@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from dptext.mechanism import settings
 from dptext.runs.specs import synthesis_from_settings
 
 FOUR = ["health", "travel", "money", "leisure"]
@@ -35,6 +36,29 @@ def test_what_noise_will_hide_is_said_by_public_numbers(given: dict[str, Any], s
     assert sum(said in line for line in found.splitlines()) == 1
     more = synthesis_from_settings({"kind": "summary", **given, "about": 1_000_000})
     assert more.advice == ""
+
+
+def test_labels_that_are_no_words_ask_for_names() -> None:
+    given = {"kind": "summary", "about": 5000}
+    for labels in (["1", "2", "3"], ["A", "B"], ["-1", "+1"]):
+        said = synthesis_from_settings({**given, "labels": labels}).advice
+        assert "Warning: the labels say nothing in words." in said
+        names = [f"kind {each}" for each in labels]
+        assert synthesis_from_settings({**given, "labels": labels, "names": names}).advice == ""
+    for labels in (["1", "good"], ["health", "travel"], ["好", "坏"]):
+        assert synthesis_from_settings({**given, "labels": labels}).advice == ""
+
+
+def test_means_by_group_have_their_noise_by_public_numbers() -> None:
+    """In 12 draws of such a table low means were 7 ±8 too large, and high ones 10 ±6 too small (95%)."""
+    table = {"kind": "summary", "about": 1200, "columns": ["p: low|normal|high", "n: 0.00..200.00 by 25"]}
+    found = synthesis_from_settings({**table, "pairs": ["p+n"], "text_follows": ["none"], "column_share": 0.8})
+    assert "n by p ±15; a wide bin adds" in found.means_moved
+    assert found.means_moved in found.plan
+    more = synthesis_from_settings({**settings(found), "kind": "summary", "about": 120_000})
+    assert "n by p ±0.15;" in more.means_moved
+    for other in ({"pairs": ["none"]}, {"columns": ["p: low|high", "q: a|b"], "pairs": ["p+q"]}):
+        assert synthesis_from_settings({**table, **other}).means_moved == ""
 
 
 def test_the_number_of_topics_that_is_named_is_worth_its_noise() -> None:

@@ -258,6 +258,10 @@ def test_columns_have_the_names_of_the_measured_file(fresh: Served, tmp_path: Pa
     job = fresh.job(data.encode(), path="/v1/synthesize", model="inbox", **fields).json()
     assert fresh.ended(job["id"])["state"] == "done"
     corpus = unpacked(wish(fresh, job["id"], size=20), tmp_path / "corpus")
+    most = fresh.client.get(f"/v1/summaries/{job['id']}", headers=fresh.headers()).json()["most"]
+    if most < MOST_RECORDS:  # a corpus of fewer texts than were asked for would pass for the wanted one
+        refused = wish(fresh, job["id"], size=most + 1)
+        assert (refused.status_code, kind(refused)) == (422, "too-many")
     assert {*json.loads(corpus.read_text("utf-8").splitlines()[0])} == {"id", "body", "topic", "channel"}
     explained = dptext("explain", corpus)
     assert explained.returncode == 0, explained.stderr
