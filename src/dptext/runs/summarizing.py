@@ -231,7 +231,7 @@ def summarize(
     wanted = synthesis_from_settings({**settings, "kind": "summary"}) if fitted is None else fitted.spec
     if fitted is None:
         wanted = fitting_topics(wanted, set_)
-        if said := without_words(wanted.labels, wanted.names):
+        if isinstance(wanted, SummarySpec) and (said := without_words(wanted.labels, wanted.names)):
             warnings.warn(said.removeprefix("Warning: "), stacklevel=2)
         wanted = with_label_type(wanted, public, label, public_text or text, given=settings.get("labels", ()))
     fields = Fields(text=text, label=label, author=author, measured=wanted.measured_fields)
