@@ -257,7 +257,7 @@ def _labels_typed(public: Sequence[Record]) -> str:
     if not 0 < len(labels) <= _SHOWN_LABELS:
         return "labels=a,b"
     whole = not any(label != label.strip() or {*label} & {*",\"'#[]{}"} for label in labels)
-    listed = ",".join(labels) if whole else json.dumps(labels, ensure_ascii=False)
+    listed = ",".join(labels) if whole else json.dumps(labels)
     return f"{shlex.quote(f'labels={listed}')}, the labels of the public file"
 
 

@@ -186,7 +186,9 @@ class NumberColumn(DeclaredColumn):
         return tuple(self._bin(first, min(first + self.by - 1, self.high)) for first in firsts)
 
     def _bin(self, first: int, last: int) -> str:
-        return self._text(first) if first == last else f"{self._text(first)} to {self._text(last)}"
+        if first == last:  # an end alone beside wider bins: all above it counts there
+            return self._text(first) + " and more" * (self.by > 1)
+        return f"{self._text(first)} to {self._text(last)}"
 
     @property
     def middles(self) -> Floats:

@@ -149,6 +149,8 @@ def test_numbers_are_uniform_within_a_bin_and_end_at_the_ends() -> None:
 def test_a_number_without_width_has_about_twenty_bins() -> None:
     assert len(declared("n: 0..999").shown) == 20
     assert len(declared("n: 1..5").shown) == 5
+    assert declared("n: 0.00..500.00 by 100").shown[-1] == "500.00 and more"  # as numbers above the end count there
+    assert declared("n: 1..5").shown[-1] == "5"
     assert declared("n: 0.0..1.0").declaration == "n: 0.0..1.0 by 0.1"
 
 
