@@ -298,8 +298,8 @@ def _fields_of(
     label = next((name for name in (named, label_field) if name in there), None)
     if absent := [name for name in judged if name not in there]:
         raise ConfigError(
-            f"{released} has no column {absent[0]!r}, found {', '.join(map(repr, there))}: name it with --column on the "
-            "command line, columns= in Python."
+            f"{released} has no column {absent[0]!r}, found {', '.join(map(repr, there))}: name it with --column on "
+            "the command line, columns= in Python."
         )
     more = [name for name in there if name not in (text, label, own_id)]
     return Fields(text, label=label if label_field is not None else None, measured=judged), more
