@@ -103,6 +103,7 @@ def demo(
 
 def run(sizes: DemoSizes) -> DemoFindings:
     """Measure and write a corpus, judge it beside other sources of labelled texts, and try two claims."""
+    say("Reading the sentence encoder, which is compiled at its first start on a computer (some seconds)")
     encoder = load_encoder()  # a missing package is reported before any work
     private, pool, test = texts(sizes)
     say(f"A summary of {sizes.private:,} private texts, and {sizes.public:,} public ones to write from")

@@ -92,8 +92,8 @@ def write(
         leaves(
             "--size",
             metavar="N",
-            help="Texts that leave, at most 5,000,000: several times as many as there are private ones cost no more. 0 "
-            "takes the writer's default. The pool gives each of its texts once; in a table it gives them again.",
+            help="Texts that leave, at most 5,000,000. Any number costs nothing more. Default of the pool: 90% of its "
+            "texts, or as many as it has in the noisy mix of labels; it gives each text once, but in a table again.",
         ),
     ] = 0,
     mix: Annotated[
