@@ -46,7 +46,9 @@ class Plan:
 
 
 PLANS: dict[str, Plan] = {
-    "nearest": Plan("1", ("--threads", "1"), ("--threads", "1", "--queries", "1024", "--words", "50000")),
+    "nearest": Plan(
+        "1", ("--threads", "1", "--queries", "2048"), ("--threads", "1", "--queries", "1024", "--words", "50000")
+    ),
     "samplers": Plan(quick=()),
     "audits": Plan(quick=("--trials", "5000")),
     "startup": Plan(quick=()),
@@ -62,7 +64,7 @@ PLANS: dict[str, Plan] = {
     "erae": Plan("1"),
     "profiles": Plan("1"),
     "whole_corpus": Plan("1"),
-    "compare": Plan("1"),
+    "compare": Plan("1", ("--part", "40")),
     "batch": Plan("1", quick=("--texts", "2000", "--rounds", "1")),
     "gateway": Plan("1"),
     "gpu_writer": Plan(),
