@@ -429,7 +429,7 @@ def test_a_table_is_judged_by_the_columns_of_its_summary_or_by_named_ones() -> N
     assert "in 30 private rows" in json.loads(own.stdout)["answer"][0]
     wrong = CliRunner().invoke(app, [*given, "--column", "price: 1..5 by 1"])
     assert isinstance(wrong.exception, ConfigError)
-    assert "'price' in out.jsonl" in str(wrong.exception)
+    assert "out.jsonl has no column 'price'" in str(wrong.exception)
 
 
 def test_public_texts_are_labelled_by_the_meanings_that_the_certificate_names() -> None:
