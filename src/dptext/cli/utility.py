@@ -260,7 +260,8 @@ def table(
     originals, pool = ([record.text for record in records] for records in (judged.originals, judged.public))
     with kept_beside(beside, judged.public):
         embedder = load_encoder(encoder, judged=originals)
-        embedder.embed([*originals, *pool])  # with progress; the baselines below have none
+        for texts in (pool, originals):  # with progress; public texts first, so that no private one tells what is kept
+            embedder.embed(texts)
         return utility_table(
             _rows(judged),
             private=judged.originals,
