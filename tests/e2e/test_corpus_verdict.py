@@ -14,8 +14,8 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from dptext.cli.app import app, config
-from dptext.cli.corpus_rows import in_words
 from dptext.errors import ConfigError
+from dptext.text.labels import in_words
 
 Row = dict[str, object]
 JUDGE = ["utility", "corpus", "private.jsonl", "corpus.jsonl", "--public", "pool.jsonl", "--label-field", "topic"]

@@ -26,7 +26,6 @@ from dptext.cli.corpus_rows import (
     as_many,
     compared,
     explained,
-    in_words,
     measured,
     table_of_means,
 )
@@ -42,7 +41,7 @@ from dptext.runs.verification import read_certificate, verify
 from dptext.text.declarations import schema_of, with_files
 from dptext.text.files import Target, refuse_inputs, sha256_of
 from dptext.text.formats import Format, detect_format
-from dptext.text.labels import meaning, relabelled
+from dptext.text.labels import in_words, meaning, relabelled
 from dptext.text.reading import read_released
 from dptext.text.records import ID_FIELD, LABEL_FIELD, TEXT_FIELD, Fields, Record
 from dptext.text.schema import DeclaredColumn, IdColumn

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
-import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -15,6 +13,7 @@ from dptext.cli.utility import cell
 from dptext.embeddings.embedder import Embedder
 from dptext.estimates import Estimate
 from dptext.sampling.bootstrap import bootstrap_mean
+from dptext.text.labels import in_words
 from dptext.text.records import Record
 from dptext.text.schema import DeclaredColumn, ListedColumn
 from dptext.types import Floats
@@ -46,8 +45,6 @@ _MEANS: Final[Mapping[str, str]] = {
 }
 _DRAWS: Final = 8  # of as many public texts: one may be lucky
 Pair = tuple[str, str]  # a text and its label
-#: What says something: two letters in a row, or a sign that is a word in itself.
-_WORD: Final = re.compile(r"[^\W\d_]{2}|[\u3400-\u9fff\uf900-\ufaff]")
 _ONE_DRAW: Final = 2_000  # texts of a corpus from which one draw has little luck
 
 
@@ -171,14 +168,6 @@ def _in_mix(known: Sequence[Pair], wanted: Mapping[str, int], seed: int) -> list
             left[label] -= 1
             found.append(known[i])
     return found
-
-
-def in_words(names: Iterable[str]) -> bool:
-    """Whether any name says something in words: numbers and single letters do not."""
-    marks = ("Mn", "Mc")  # vowels and accents, which are parts of their letters
-    return any(
-        _WORD.search("".join(each for each in name if unicodedata.category(each) not in marks)) for name in names
-    )
 
 
 def is_of_columns(head: str) -> bool:

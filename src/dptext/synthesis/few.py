@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from dptext._wording import plural
 from dptext.synthesis.blocks import COLUMNS, COUNTS, TOPICS, WORDS
+from dptext.text.labels import in_words
 
 #: Least number of units of a label, in standard deviations of its noise. With 104 texts of a label at epsilon 1, 11 of
 #: them, OHSUMED keeps half of what it keeps without noise (docs/results/synthesis.md).
@@ -19,12 +19,9 @@ _FREQUENT: Final = 0.2
 _INTERVAL: Final = 1.96  # half of one of 95%, in standard deviations
 
 
-_WORD: Final = re.compile(r"[^\W\d_]{2}|[^\W\d_\x00-\x7f]")
-
-
 def without_words(labels: Sequence[str], names: Sequence[str]) -> str:
     """Return a warning of labels such as 1, 2, 3 without `names` in words; empty if there is nothing to warn of."""
-    if not labels or (names and tuple(names) != tuple(labels)) or any(map(_WORD.search, labels)):
+    if not labels or (names and tuple(names) != tuple(labels)) or in_words(labels):
         return ""
     return (
         "Warning: the labels say nothing in words. Public texts and language models are read by the names of labels: "

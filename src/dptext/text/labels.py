@@ -23,6 +23,8 @@ from dptext.text.records import Record
 _BOOLEANS: Final = ("true", "false")
 #: A number has a fraction, or an exponent as programs write it. Other digits may be a code ("01", "12e4").
 _NUMBER: Final = re.compile(r"[+-]?\d{1,300}(?:\.\d{1,300}(?:[eE][+-]?\d{1,3})?|[eE][+-]\d{1,3})", re.ASCII)
+#: What says something: two letters in a row, or a sign that is a word in itself.
+_WORD: Final = re.compile(r"[^\W\d_]{2}|[\u3400-\u9fff\uf900-\ufaff]")
 _TIME: Final = re.compile(
     r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d)(:\d\d)?(?:\.(\d{1,12}))?(?: ?(Z|UTC|[+-]\d\d:?\d\d))?", re.ASCII
 )
@@ -89,3 +91,11 @@ def relabelled(records: Iterable[Record], public: Sequence[str]) -> list[Record]
     records = list(records)
     labels = matched([record.label for record in records], public) if public else []
     return [replace(record, label=label) for record, label in zip(records, labels, strict=True)] if public else records
+
+
+def in_words(names: Iterable[str]) -> bool:
+    """Whether any name says something in words: numbers and single letters do not."""
+    marks = ("Mn", "Mc")  # vowels and accents, which are parts of their letters
+    return any(
+        _WORD.search("".join(each for each in name if unicodedata.category(each) not in marks)) for name in names
+    )

@@ -229,7 +229,7 @@ def test_a_file_is_measured_once_and_written_from_again_and_again(
 def test_the_example_of_the_readme_writes_a_corpus(
     gateway: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As printed, but for the channel that the model of the tests has besides. `make test-all` runs it in a shell."""
+    """The lines run in this process, with a model that has a column more. `make test-all` runs them in a shell."""
     readme = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
     (example,) = re.findall(r"python - <<'END'\n(.+?)\nEND\n", readme, re.DOTALL)
     add_summary(tmp_path / "models")
