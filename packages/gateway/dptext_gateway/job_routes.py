@@ -119,7 +119,7 @@ def require_parquet() -> None:
     try:
         load_pyarrow()
     except MissingExtraError:
-        said = "This gateway cannot read Parquet: send jsonl or csv. Whoever runs it can install 'dptext[files]'."
+        said = "No Parquet here: ask for jsonl or csv. Whoever runs this gateway can install 'dptext[files]'."
         raise Problem(415, "format", said) from None
 
 

@@ -305,7 +305,8 @@ def _with_labels(found: Survey, labels: str) -> str:
         return f"With labels: --label-field FIELD {labels}."
     could = ", ".join(_name(found, name) for name in named[:_MOST_COLUMNS])
     field = shlex.join(["--label-field", named[0]])
-    return f"{could} could hold labels: pass {field} {labels} in place of --with topics (A,B: known without this file)."
+    instead = "in place of --with topics and of its --column (A,B: known without this file)."
+    return f"{could} could hold labels: pass {field} {labels} {instead}"
 
 
 def _data(found: Survey, typed: list[str], label_field: str | None) -> dict[str, object]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from dptext.errors import ConfigError, DataError
 from dptext.language.reading import INSTALL
-from dptext.mechanism import Promise
+from dptext.mechanism import OnProgress, Promise
 from dptext.runs.apart import are_same
 from dptext.runs.certificate import READING, Certificate, certificate_path
 from dptext.runs.private import Private
@@ -183,13 +183,14 @@ def summarize(
     payment: Payment | None = None,
     randomness: Randomness | None = None,
     seed: int | None = None,
+    on_progress: OnProgress | None = None,
     **set_: Json,
 ) -> Synthesized:
     """Return a summary of a private corpus: noisy numbers under one epsilon. Any number of corpora is written from it.
 
     Args:
-        private: as in `dptext.synthesize`, like public, text, label, author, public_text, record, payment, randomness
-            and seed.
+        private: as in `dptext.synthesize`, like public, text, label, author, public_text, record, payment, randomness,
+            seed and on_progress.
         public: the pool; None with `like`.
         like: another summary, as a path or as the result of this function: all that is public is taken from it, so that
             both can be added. Only epsilon, delta, about, shares and without_pool may differ.
@@ -201,6 +202,7 @@ def summarize(
         payment: the account that is charged.
         randomness: `randomness.secure()` by default.
         seed: seed of what is fitted on the pool.
+        on_progress: called as public texts are read.
         also: what is measured besides counts and, with labels, points: "words", "topics", "lengths".
         without: "points", to measure no points.
         schema_from: a public table whose columns, but for texts, labels and authors, are declared by its own values;
@@ -244,7 +246,7 @@ def summarize(
         named = () if like is None or isinstance(like, Synthesized) else (Path(like),)
         return replace(found, inputs=(*found.inputs, *named))
     require_measured(wanted, also)
-    ready, _ = read_pool(wanted, corpus, public, text=public_text or text, seed=seed)
+    ready, _ = read_pool(wanted, corpus, public, text=public_text or text, seed=seed, on_progress=on_progress)
     if said := without_drafts(ready):
         warnings.warn(said, stacklevel=2)
     return run(corpus, ready, payment=payment, randomness=randomness)

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from dptext.errors import BrokenFileError, ConfigError, DataError, DPTextError
+from dptext.mechanism import OnProgress
 from dptext.privacy.guarantee import Unit
 from dptext.runs.apart import refuse_same
 from dptext.runs.carried import Carried, require_own_names
@@ -67,6 +68,7 @@ def synthesize(
     payment: Payment | None = None,
     randomness: Randomness | None = None,
     seed: int | None = None,
+    on_progress: OnProgress | None = None,
     **set_: Json,
 ) -> Synthesized:
     """Return a synthetic corpus that resembles a private corpus, under one epsilon for the whole corpus.
@@ -88,6 +90,8 @@ def synthesize(
         payment: the account that is charged for everyone in it, before any noise is drawn.
         randomness: `randomness.secure()` by default; seeded randomness voids the guarantee.
         seed: seed of clusters and directions of the pool, which are public.
+        on_progress: called with a `dptext.mechanism.FitProgress` as public texts are read. Nothing tells how far the
+            private ones are.
         set_: settings: epsilon, delta, unit, labels, size, and those of the kind; see `dptext.Prototypes`.
 
     Raises:
@@ -109,7 +113,9 @@ def synthesize(
     require_pool_leaves(spec, carry)
     columns = Columns(label=bool(spec.labels), fields=Fields(text=text, label=label)).names(Format.JSONL)
     require_own_names(carry, columns)
-    fitted, pool = read_pool(spec, corpus, public, text=public_text or text, keep=tuple(carry), seed=seed)
+    fitted, pool = read_pool(
+        spec, corpus, public, text=public_text or text, keep=tuple(carry), seed=seed, on_progress=on_progress
+    )
     carried = Carried.of(pool, carry, public)
     found = run(corpus, fitted, payment=payment, randomness=randomness)
     return found.joined(carried) if carry else found
@@ -166,6 +172,7 @@ def read_pool(
     text: str,
     keep: tuple[str, ...] = (),
     seed: int | None,
+    on_progress: OnProgress | None = None,
 ) -> tuple[Fitted, tuple[Record, ...]]:
     """Return the synthesis, fitted to the pool, and the pool; errors as `synthesize`, before the charge.
 
@@ -177,7 +184,7 @@ def read_pool(
         pool = tuple(as_records(public, text=text, keep=keep))
     if said := in_other_language(spec, [record.text for record in pool]):
         warnings.warn(said, stacklevel=3)
-    return spec.fit(public=pool, seed=seed), pool
+    return spec.fit(public=pool, seed=seed, **({"on_progress": on_progress} if spec.tells else {})), pool
 
 
 def require_columns(spec: CorpusSpec, fields: Fields) -> None:

@@ -19,7 +19,7 @@ import pytest
 import dptext as dp
 import tiny_language
 from dptext.errors import ConfigError, DataError, MissingExtraError
-from dptext.mechanism import settings
+from dptext.mechanism import FitProgress, settings
 from dptext.runs import summarizing
 from dptext.runs.certificate import certificate_path
 from dptext.runs.specs import synthesis_from_settings
@@ -43,6 +43,18 @@ pytestmark = pytest.mark.filterwarnings("ignore:No public drafts are written:Use
 def summary() -> Synthesized:
     with pytest.warns(UserWarning, match=r"No public drafts are written \(drafts=0\)"):
         return dp.summarize(PRIVATE, POOL, label="label", **WORDS_TOO, **SMALL)
+
+
+def test_progress_tells_of_public_texts_alone() -> None:
+    seen = list[FitProgress]()
+    made = dp.summarize(PRIVATE, POOL, label="label", on_progress=seen.append, **SMALL)
+    dp.synthesize(PRIVATE, POOL, label="label", on_progress=(other := list[FitProgress]()).append, **SMALL)
+    n = len({*POOL})
+    assert {(each.total, each.unit) for each in (*seen, *other)} == {(n, "public texts read")}
+    assert seen[-1].done == other[-1].done == n
+    n = len(seen)
+    dp.summarize(PRIVATE, like=made, on_progress=seen.append)
+    assert len(seen) == n, "nothing is fitted"
 
 
 def test_a_summary_like_another_can_be_added_to_it(summary: Synthesized, tmp_path: Path) -> None:
