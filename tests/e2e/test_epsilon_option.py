@@ -1,4 +1,4 @@
-"""`--epsilon` of `fit` and `privatize` is `--set epsilon=`, and what contradicts it is refused."""
+"""`--epsilon` of the commands that name a mechanism is `--set epsilon=`, and what contradicts it is refused."""
 
 import json
 from pathlib import Path
@@ -35,7 +35,28 @@ def test_it_is_what_set_says(folder: Path, vectors: Path) -> None:
     assert found[0]["epsilon"] == 3.5
 
 
-@pytest.mark.parametrize("command", [("fit", "--out", "model"), ("privatize", "in.jsonl", "out.jsonl")])
+def test_explain_takes_it_as_well(folder: Path) -> None:
+    explain = ("explain", "--mechanism", "candidates", "--json")
+    option, assigned = (dptext(*explain, *how, cwd=folder) for how in (("--epsilon", "2"), ("--set", "epsilon=2")))
+    assert option.returncode == 0, option.stderr
+    assert option.stdout == assigned.stdout
+    (folder / "model").mkdir()
+    for read in ("in.jsonl.guarantee.json", "model"):
+        done = dptext("explain", read, "--epsilon", "2", cwd=folder)
+        assert done.returncode == 2
+        assert "Expected a certificate or a mechanism with settings, not both." in done.stderr
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("fit", "--out", "model"),
+        ("privatize", "in.jsonl", "out.jsonl"),
+        ("explain",),
+        ("audit", "authorship", "in.jsonl"),
+        ("audit", "membership", "in.jsonl"),
+    ],
+)
 @pytest.mark.parametrize(
     ("given", "said"),
     [

@@ -88,8 +88,8 @@ class MechanismOptions(SpecOptions):
             )
         return Choice(model_spec(self.model), self.model)
 
-    def chosen_if_any(self) -> Choice | None:
-        return self.chosen() if self else None
+    def chosen_if_any(self, *, epsilon: float | None = None) -> Choice | None:
+        return self.chosen(epsilon=epsilon) if self or epsilon is not None else None
 
 
 def _as_written(model: Path) -> Spec:

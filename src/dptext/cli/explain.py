@@ -40,6 +40,7 @@ def explain(
         ),
     ] = None,
     named: SpecOptions,
+    epsilon: options.EpsilonOption = None,
     unit: Annotated[
         str | None, promises(help="Whom the guarantee protects: token, sentence, document or author.")
     ] = None,
@@ -63,7 +64,7 @@ def explain(
         certificate = certificate_path(certificate / MANIFEST)
     is_model = certificate is not None and certificate.is_dir()
     reader = None if wanted_by is None else options.member(Reader, "--for", wanted_by)
-    if certificate is not None and (named or (unit and not is_model)):
+    if certificate is not None and (named or epsilon is not None or (unit and not is_model)):
         raise ConfigError("Expected a certificate or a mechanism with settings, not both.")
     if ledger is not None and (certificate is None or is_model):
         raise ConfigError("Expected a certificate with --ledger: the ledger holds charges of releases.")
@@ -72,7 +73,7 @@ def explain(
     if without_file and (certificate is None or is_model):
         raise ConfigError("Expected OUT.guarantee.json with --without-file.")
     if certificate is None:
-        spec = named.chosen_spec("OUT (a release or a model)")
+        spec = named.chosen_spec("OUT (a release or a model)", epsilon=epsilon)
         _show(spec, _promised(spec, unit, delta), _remarks(spec), as_json)
     elif is_model:
         described = certificate / MODEL_FILE

@@ -34,6 +34,7 @@ def authorship(
     *,
     records: Annotated[Path, options.file_argument(metavar="RECORDS", help="Texts of known authors, several by each.")],
     wanted: MechanismOptions,
+    epsilon: options.EpsilonOption = None,
     public: options.PublicOption = None,
     released: Annotated[
         Path | None, options.file_option(help="Releases of all RECORDS in their order, instead of a mechanism.")
@@ -49,7 +50,7 @@ def authorship(
     without_guarantee: options.WithoutGuaranteeOption = False,
     printing: Printing,
 ) -> int:
-    choice = wanted.chosen_if_any()
+    choice = wanted.chosen_if_any(epsilon=epsilon)
     _validate.count(train_texts=train_texts, attacked_texts=attacked_texts, bundle=bundle)
     _validate.probability(delta=delta)
     if bundle > attacked_texts:

@@ -131,6 +131,7 @@ def membership(
         ),
     ],
     wanted: MechanismOptions,
+    epsilon: options.EpsilonOption = None,
     public: options.PublicOption = None,
     others: Annotated[
         Path | None,
@@ -157,7 +158,7 @@ def membership(
 
     With --others, the model is given. RECORDS are its training data; the other records are not.
     """
-    choice = wanted.chosen_if_any()
+    choice = wanted.chosen_if_any(epsilon=epsilon)
     if attack not in ATTACKS:
         raise ConfigError(f"Expected --attack {attack!r} to be one of {', '.join(ATTACKS)}.")
     if attack == "reconstruction":
