@@ -88,6 +88,21 @@ def test_the_books_in_a_file(tmp_path: Path, source: Path, spec: Path) -> None:
     path = tmp_path / "budget.db"
     books(path, tmp_path, source, spec)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    for place, said in (
+        (str(path), ""),
+        (None, "Its charge was not looked up: --ledger PLACE does that."),
+        ("absent.db", "not looked up in the ledger of DPTEXT_LEDGER. There is no ledger "),
+        ("other.db", "not looked up in the ledger of DPTEXT_LEDGER. There is no account 'reviews'"),
+    ):
+        environment = {name: value for name, value in os.environ.items() if name != "DPTEXT_LEDGER"}
+        environment |= {} if place is None else {"DPTEXT_LEDGER": place}
+        if place == "other.db":
+            dptext("budget", "open", "a", "--epsilon", 1, "--unit", "document", cwd=tmp_path, env=environment)
+        found = dptext("explain", "out0.jsonl", cwd=tmp_path, env=environment)
+        assert found.returncode == 0, found.stderr
+        assert ("its charge is in the ledger" in found.stdout) == (not said)
+        assert said in found.stderr
+        assert ("looked up" in found.stderr) == bool(said)
     # A certificate that was copied to another release is not covered by the charge.
     data = json.loads((tmp_path / "out0.jsonl.guarantee.json").read_text("utf-8"))
     data["charged"]["number"] = 2
@@ -96,6 +111,9 @@ def test_the_books_in_a_file(tmp_path: Path, source: Path, spec: Path) -> None:
     forged = dptext("explain", tmp_path / "out0.jsonl.guarantee.json", "--ledger", path)
     assert forged.returncode == 4
     assert "did not pay for this release" in forged.stderr
+    forged = dptext("explain", tmp_path / "out0.jsonl", env={**os.environ, "DPTEXT_LEDGER": str(path)})
+    assert forged.returncode == 4
+    assert "did not pay for this release: the certificate says otherwise. DPTEXT_LEDGER names" in forged.stderr
 
 
 @pytest.mark.slow

@@ -14,14 +14,14 @@ from dptext.cli import options
 from dptext.cli.chosen import SpecOptions
 from dptext.cli.grouped import leaves, promises, reads
 from dptext.cli.terminal import escaped, say
-from dptext.errors import ConfigError, DataError
+from dptext.errors import ConfigError, DataError, MissingExtraError
 from dptext.mechanism import HasRemarks, Promise, Remarks, Spec, settings
 from dptext.privacy.events import event_to_dict
 from dptext.privacy.guarantee import Guarantee, Unit
-from dptext.runs.certificate import MANIFEST, certificate_path
+from dptext.runs.certificate import MANIFEST, Certificate, certificate_path
 from dptext.runs.models import MODEL_FILE, model_spec
 from dptext.runs.states import unfinished_beside
-from dptext.runs.verification import read_certificate, verify
+from dptext.runs.verification import look_up_charge, read_certificate, verify
 from dptext.text.files import Target
 from dptext.types import Json
 
@@ -97,7 +97,7 @@ def explain_certificate(
     *,
     with_file: bool = True,
 ) -> None:
-    """Verify a certificate against its file, its spec, and the ledger if one is named. Then print it in words.
+    """Verify a certificate against its file, its spec, and the ledger that is named, if any. Then print it in words.
 
     With a `reader`, print one page for this reader. The page is also written as HTML to `page`, if given.
     """
@@ -110,15 +110,11 @@ def explain_certificate(
     except ConfigError as error:
         wanted = f" Expected OUT.guarantee.json, or OUT with it beside: there is no {certificate_path(path)}."
         raise ConfigError(str(error) if path.name.endswith(_SUFFIX) else f"{error}{wanted}") from error
-    books = None
-    if ledger is not None:
-        from dptext.ledger.books import Ledger
-
-        books = Ledger.at(ledger)
-    found = verify(path, ledger=books, with_file=with_file)
+    found = verify(path, ledger=None if ledger is None else options.opened(ledger), with_file=with_file)
     certificate = found.certificate
     if given != path and Path(certificate.output).name != given.name:
         raise DataError(f"{path} is not the certificate of {given}: it speaks of a file of another name.")
+    looked_up = ledger is not None or _looked_up(certificate)
     if as_json:
         follows = {} if with_file else {"follows": True}
         print(json.dumps({"verified": with_file, **follows, **json.loads(certificate.to_json())}, indent=2))
@@ -127,11 +123,8 @@ def explain_certificate(
         raise DataError(f"{path} has names with line breaks, which could pass for lines of ours: read it with --json.")
     remarks = _remarks_where_possible(found.spec)
     charged = certificate.charged
-    if charged is not None and ledger is None:
-        named = os.environ.get("DPTEXT_LEDGER")
-        say(f"Its charge was not looked up: {'--ledger $DPTEXT_LEDGER' if named else '--ledger PLACE'} does that.")
     stream = ", which identifies the paid stream, not its bytes" if charged and charged.stream else ""
-    paid = f"; its charge is in the ledger{stream}" if ledger is not None else ""
+    paid = f"; its charge is in the ledger{stream}" if looked_up else ""
     verified = found.sentence(paid)
     if reader is not None:
         from dptext.runs.legal import legal_page
@@ -148,6 +141,26 @@ def explain_certificate(
     if remarks is not None:
         print(remarks.text)
     print(f"\n{verified}")
+
+
+def _looked_up(certificate: Certificate) -> bool:
+    """Return whether the charge of a certificate is in the ledger of DPTEXT_LEDGER. A line says why it is not known.
+
+    DataError: the ledger holds the charge, and it did not pay for this release.
+    """
+    if certificate.charged is None:
+        return False
+    if not (place := os.environ.get("DPTEXT_LEDGER")):
+        say("Its charge was not looked up: --ledger PLACE does that.")
+        return False
+    try:
+        look_up_charge(certificate, options.opened(place))
+    except (ConfigError, MissingExtraError) as error:
+        say(f"Its charge was not looked up in the ledger of DPTEXT_LEDGER. {error}")
+        return False
+    except DataError as error:
+        raise DataError(f"{error} DPTEXT_LEDGER names that ledger.") from error
+    return True
 
 
 def _say_unfinished(given: Path) -> None:

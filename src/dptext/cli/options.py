@@ -214,7 +214,8 @@ PayingLedgerOption = Annotated[
     str | None, _named_by_environment(help="The ledger that holds the account; see `dptext budget`.")
 ]
 CheckedLedgerOption = Annotated[
-    str | None, _ledger_option(help="Ledger in which the charge of a certificate is looked up, too.")
+    str | None,
+    _ledger_option(help="Ledger in which the charge of a certificate is looked up, too. Default: DPTEXT_LEDGER."),
 ]
 SubjectKeyOption = Annotated[
     Path | None,

@@ -16,7 +16,7 @@ from dptext.mechanism import Answers, Promise
 from dptext.privacy import accounting
 from dptext.privacy.composition import is_numerical
 from dptext.privacy.events import ApproximateEvent, Event, MetricEvent
-from dptext.privacy.guarantee import RECORD_COUNT, Guarantee
+from dptext.privacy.guarantee import RECORD_COUNT, Guarantee, Unit
 from dptext.runs.certificate import (
     MANIFEST,
     Certificate,
@@ -113,11 +113,15 @@ def verify(path: str | PathLike[str], *, ledger: "Ledger | None" = None, with_fi
         for part in released:
             _count_records(part, path.parent, certificate.fields, TEXT_FIELD if texts else ID_FIELD)
     if ledger is not None:
-        _look_up(certificate, ledger)
+        look_up_charge(certificate, ledger)
     return Verified(certificate, spec, with_file)
 
 
-def _look_up(certificate: Certificate, books: "Ledger") -> None:
+def look_up_charge(certificate: Certificate, books: "Ledger") -> None:
+    """Raise DataError if the charge that a certificate names did not pay for its release.
+
+    ConfigError: the ledger cannot be used, or has no such account or charge.
+    """
     charged = certificate.charged
     if charged is None:
         raise DataError("Expected a certificate that names a charge, to look it up: this release was not paid for.")
@@ -150,12 +154,14 @@ def _recompute(certificate: Certificate) -> Promise:
     spec = from_settings(certificate.settings)
     if certificate.randomness not in ("secure", "seeded"):
         raise DataError("This certificate was not written by dptext: nothing is verified.")
+    charged = certificate.charged
     derived = guarantees(
         spec,
         randomness=secure() if certificate.randomness == "secure" else seeded(0),
         delta=certificate.delta,
         max_per_author=certificate.max_per_author,
         reveals=certificate.also_reveals,
+        by_name=charged is not None and charged.by_subject and charged.unit is Unit.DOCUMENT,
     )
     follows = len(derived) == len(certificate.guarantees) and all(
         stated.basis is ours.basis
