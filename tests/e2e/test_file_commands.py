@@ -189,7 +189,14 @@ def test_a_rehearsal_writes_and_charges_nothing(work: Path) -> None:
     )
     assert (data["records"], data["charge"]) == (60, None)
     (work / "out.csv").touch()
-    assert dptext("privatize", "excel.csv", "out.csv", *spec, *layout, "--dry-run", cwd=work).returncode == 2
+    there = dptext("privatize", "excel.csv", "out.csv", *spec, *layout, "--dry-run", cwd=work)
+    assert there.returncode == 0, there.stderr
+    assert "out.csv is there already: a run needs another name, or --force, which overwrites it." in there.stderr
+    assert not (work / "out.csv").read_bytes()
+    assert dptext("privatize", "excel.csv", "out.csv", *spec, *layout, cwd=work).returncode == 2
+    (work / ".out.csv.resume.json").touch()
+    unfinished = dptext("privatize", "excel.csv", "out.csv", *spec, *layout, "--dry-run", cwd=work)
+    assert unfinished.returncode == 2
 
 
 def test_a_rehearsal_ends_as_the_run_would_that_cannot_pay(work: Path) -> None:

@@ -19,7 +19,7 @@ from dptext.cli.corpus_answers import say_what_was_made, say_what_would_be
 from dptext.cli.corpus_options import CorpusReading, Ending
 from dptext.cli.kept import kept_beside
 from dptext.cli.many import is_dataset, refuse_for_a_file
-from dptext.cli.paying import CHARGED, Paying, said_key
+from dptext.cli.paying import CHARGED, Paying, rehearsed_force, said_key
 from dptext.cli.terminal import DRAFTED, Tell, advising, counted, finishing, say
 from dptext.errors import ConfigError
 from dptext.mechanism import settings
@@ -71,7 +71,7 @@ def release(
     payment, dataset, layout = paying.payment(), is_dataset(source), reading.layout
     read = tuple(path for path in (Path(source), public, *inputs) if path is not None)
     paying.refuse_inputs(paths_of(target), read, payment)
-    place = Unpublished(target, ending.force, read)
+    place = Unpublished(target, _force(target, ending), read)
     place.check(resume=place.goes_on(paying.charge_key, resume=ending.resume))
     if fitted is None:
         wanted = _typed(wanted, public, reading, ending, place.label_type(paying.charge_key, resume=ending.resume))
@@ -119,6 +119,12 @@ def release(
         with finishing():
             certificate = place.publish(state, payment)
     say_what_was_made(target, state, certificate, payment, as_json=ending.as_json)
+
+
+def _force(target: Path, ending: Ending) -> bool:
+    if not ending.dry_run:
+        return ending.force
+    return rehearsed_force(*paths_of(target), force=ending.force, resume=ending.resume)
 
 
 def _typed(

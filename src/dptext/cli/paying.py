@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,6 +16,7 @@ from dptext.cli.options import PayingLedgerOption, SubjectKeyOption, default_key
 from dptext.cli.terminal import say
 from dptext.errors import ConfigError, LedgerError
 from dptext.privacy.guarantee import Guarantee, format_epsilon
+from dptext.runs.states import unfinished_beside
 from dptext.text.files import refuse_inputs
 from dptext.types import Json
 
@@ -146,6 +148,18 @@ def _more(room: int) -> str:
 
     counted = f"at least {room:,}" if room >= MOST_COUNTED - 1 else f"{room:,}" if room else "no"
     return f"{counted} more like it would fit"
+
+
+def rehearsed_force(output: Path, *beside: Path, force: bool, resume: bool = False) -> bool:
+    """Return whether a dry run goes on where an output is: --force is given, or it would be needed.
+
+    A line says that it would be needed. Beside an unfinished run, which may be paid, a dry run ends as the run would.
+    """
+    there = [path for path in (output, *beside) if os.path.lexists(path)]
+    if force or resume or not there or unfinished_beside(output) is not None:
+        return force
+    say(f"{there[0]} is there already: a run needs another name, or --force, which overwrites it.")
+    return True
 
 
 def rehearsal(

@@ -9,6 +9,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -19,10 +20,10 @@ from dptext.cli.app import config
 from dptext.cli.chosen import MechanismOptions, check_label_field, is_a_record, reads_english
 from dptext.cli.grouped import computes, leaves, promises, runs
 from dptext.cli.many import Many, Run, is_dataset, refuse_for_a_file
-from dptext.cli.paying import CHARGED, PAID, Paying, cost, rehearsal, what_is_left
+from dptext.cli.paying import CHARGED, PAID, Paying, cost, rehearsal, rehearsed_force, what_is_left
 from dptext.cli.terminal import Tell, advising, counted
 from dptext.errors import ConfigError, DPTextError
-from dptext.runs.certificate import certificate_path
+from dptext.runs.certificate import MANIFEST, certificate_path
 from dptext.runs.files import privatize_file, rehearse, seconds
 from dptext.runs.plan import Plan
 from dptext.runs.states import state_path
@@ -182,6 +183,10 @@ def privatize(
     )
     payment = paying.payment()
     dataset = is_dataset(source)
+    if dry_run:
+        made = Path(target)
+        own = (made / MANIFEST,) if dataset else (made, certificate or certificate_path(made))
+        plan = replace(plan, force=rehearsed_force(*own, force=force, resume=resume))
     if not dataset:
         refuse_for_a_file(many)
         options.named(options.file_path, source, "IN")

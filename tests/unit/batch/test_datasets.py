@@ -360,6 +360,9 @@ def test_the_command_line(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     told = [json.loads(line) for line in done.stderr.splitlines()]
     assert (told[-1]["doing"], told[-1]["done"], told[-1]["of"]) == ("privatizing", 120, 120)
+    again = dptext("privatize", source, tmp_path / "out", *options, "--dry-run")
+    assert again.stdout == rehearsed.stdout
+    assert "manifest.json is there already: a run needs another name, or --force" in again.stderr
     explained = dptext("explain", tmp_path / "out")
     assert "Verified" in explained.stdout
     refused = dptext("privatize", source / "s0.jsonl", tmp_path / "o.jsonl", *options)

@@ -70,6 +70,22 @@ def test_a_rehearsal_of_a_run_that_cannot_be_paid_is_refused_as_the_run(run: tup
     assert isinstance(rehearsed(run, account="pure").exception, BudgetExceededError)
 
 
+@pytest.mark.parametrize("run", RUNS)
+def test_a_rehearsal_goes_on_where_an_output_is(run: tuple[str, ...], books: dp.Ledger) -> None:
+    said = rehearsed(run).stdout
+    for name in (run[2], f"{run[2]}.guarantee.json"):
+        Path(name).write_text("there")
+        done = rehearsed(run)
+        assert (done.exit_code, done.stdout) == (0, said)
+        assert f"{name} is there already: a run needs another name, or --force" in done.stderr
+        assert "is there already" not in rehearsed(run, "--force").stderr
+        assert Path(name).read_text() == "there"
+        Path(name).unlink()
+    Path(run[1]).rename(run[2])
+    done = rehearsed((run[0], run[2], run[2]))
+    assert "found a file that is read" in str(done.exception)
+
+
 def test_a_rehearsal_counts_from_what_was_spent_and_not_for_subjects_by_name(books: dp.Ledger) -> None:
     due = dp.Payment(books, "notes").due(SummarySpec(labels=("travel", "money")), randomness=dp.randomness.secure())
     books.charge("notes", due.request, key="earlier")
