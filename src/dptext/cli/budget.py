@@ -12,6 +12,7 @@ from typer import Argument
 from dptext._wording import plural
 from dptext.cli.grouped import leaves, pays, promises
 from dptext.cli.options import JsonOption, LedgerOption, SubjectKeyOption, default_key, member, opened
+from dptext.cli.paying import QUICK
 from dptext.cli.terminal import plain_console
 from dptext.errors import ConfigError, DataError
 from dptext.ledger.entries import Balance, Charge, format_left
@@ -27,8 +28,10 @@ if TYPE_CHECKING:  # slow to load
     from rich.table import Table
 
     from dptext.ledger.books import Ledger
+    from dptext.ledger.outlooks import Outlook
 
 _ROUNDING: Final = 1e-6  # of a sum of epsilons
+_SHOWN: Final = 0.002  # a difference of epsilons beyond rounding to thousandths
 _DRAWN_KEY: Final = re.compile("[0-9a-f]{32}")  # of a run that was given no key
 _MINUTE: Final = len("2026-01-31 12:00")
 _MOST_RELEASES: Final = 1_000_000
@@ -113,6 +116,8 @@ def show(
     books = opened(ledger)
     balances = [books.balance(each) for each in _accounts(books, name)]
     found = {} if name is None or releases is None else _largest(books, name, releases)
+    if releases is None and len(balances) == 1:
+        found = _one_more(books, balances[0])
     if as_json:
         listed: list[Json] = [{**_balance(balance), **found} for balance in balances]
         print(json.dumps(listed[0] if name is not None else listed, indent=2))
@@ -135,6 +140,8 @@ def show(
             f"{balance.subjects:,} named" if balance.subjects else "everyone",
         )
     plain_console().print(table)
+    if releases is None and found:
+        print(_fitting_once(balances[0].account.limit, found))
     if name is not None:
         (balance,) = balances
         per = balance.account.limit.unit
@@ -149,11 +156,38 @@ def _largest(books: Ledger, name: str, releases: int) -> dict[str, Json]:
     """Return the largest epsilon of each of several equal releases, of corpora and of delta 0, as JSON-able data."""
     outlook = books.outlook(name)
     found: dict[str, Json] = {"releases": releases, "epsilon_at_delta_0": outlook.largest(PureEvent, releases)}
-    if delta := outlook.limit.delta:
-        found["epsilon_of_corpora"] = outlook.largest(
-            lambda epsilon: accounting.calibrate(ZcdpEvent(1.0), epsilon, delta=delta), releases
-        )
+    if outlook.limit.delta:
+        found["epsilon_of_corpora"] = _of_corpora(outlook, releases)
     return found
+
+
+def _of_corpora(outlook: Outlook, releases: int) -> float:
+    """Return the largest epsilon of each of several equal corpora, at the delta of the limit, which is above 0."""
+    delta = outlook.limit.delta
+    return outlook.largest(lambda epsilon: accounting.calibrate(ZcdpEvent(1.0), epsilon, delta=delta), releases)
+
+
+def _one_more(books: Ledger, balance: Balance) -> dict[str, Json]:
+    """Return the largest epsilon of one more corpus as JSON-able data, where it is not what is left; else nothing.
+
+    At a delta above 0 costs do not add up. An account with charges to named subjects, or a long history, has no answer.
+    """
+    if not (balance.charges and balance.account.limit.delta) or balance.subjects:
+        return {}
+    outlook = books.outlook(balance.account.name)
+    if sum(map(len, outlook.histories)) > QUICK:
+        return {}
+    largest = _of_corpora(outlook, 1)
+    return {} if abs(largest - balance.left) < _SHOWN else {"epsilon_of_one_more_corpus": largest}
+
+
+def _fitting_once(limit: Guarantee, found: dict[str, Json]) -> str:
+    """Say `_one_more` in a line that has room in a narrow terminal."""
+    largest = float(str(found["epsilon_of_one_more_corpus"]))
+    if not largest:
+        return f"No summary or corpus of epsilon 0.001 fits at delta {format_delta(limit.delta)}."
+    most = f"--epsilon {format_left(largest)} --delta {format_delta(limit.delta)}"
+    return f"1 more summary or corpus fits with up to {most}."
 
 
 def _fitting(releases: int, limit: Guarantee, found: dict[str, Json]) -> str:

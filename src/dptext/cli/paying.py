@@ -92,7 +92,7 @@ def said_key(payment: Payment | None) -> Payment | None:
     return payment
 
 
-_QUICK: Final = 1000  # run lengths of an account, of which many sums are made in less than a second
+QUICK: Final = 1000  #: run lengths of an account, of which many sums are made in less than a second
 #: Said of a paid run that ended early.
 CHARGED: Final = " What was charged stays charged: --resume finds the charge, --force charges anew."
 PAID: Final = "Cost: nothing more, because the charge is in the ledger already."
@@ -126,7 +126,7 @@ def what_is_left(payment: Payment, certificate: Certificate) -> str:
         return said
     with contextlib.suppress(LedgerError):  # `said` says what is wrong with the ledger
         outlook = payment.ledger.outlook(charged.account)
-        if sum(map(len, outlook.histories)) <= _QUICK:
+        if sum(map(len, outlook.histories)) <= QUICK:
             more = _more(outlook.room(payment.ledger.find(charged.number).request.events))
             return f"{said} {more[0].upper()}{more[1:]}."
     return said

@@ -12,6 +12,7 @@ import dptext as dp
 from dptext.cli.app import app
 from dptext.errors import ConfigError
 from dptext.ledger.requests import Request
+from dptext.privacy import accounting
 from dptext.privacy.events import PureEvent, ZcdpEvent
 
 
@@ -43,6 +44,24 @@ def test_names_are_not_broken(books: dp.Ledger) -> None:
     assert row == ["reviews-of-the-year-2026", "123.456", "2.121", "121.335", "1", "everyone"]
     for line in ("of the reviews of 2026", "per document", "add or remove one", "delta 1.25e-06"):
         assert line in lines
+
+
+def test_what_one_more_corpus_may_cost_is_said_where_it_is_not_what_is_left(books: dp.Ledger) -> None:
+    said = "1 more summary or corpus fits with up to --epsilon "
+    for name, delta in (("letters", 1e-5), ("notes", 0.0)):
+        opened(books, name, 3.0, delta)
+        assert said not in shown(name).stdout
+        event = PureEvent(1.0) if not delta else accounting.calibrate(ZcdpEvent(1.0), 1.0, delta=delta)
+        books.charge(name, Request((event,), dp.Unit.DOCUMENT, dp.Relation.ADD_OR_REMOVE_ONE))
+    assert f"{said}2.763 --delta 1e-05.\n" in shown("letters").stdout
+    data = json.loads(shown("letters", "--json").stdout)
+    assert (data["left"], data["epsilon_of_one_more_corpus"]) == (pytest.approx(2.0, abs=1e-6), 2.763)
+    one = books.outlook("letters").largest(lambda each: accounting.calibrate(ZcdpEvent(1.0), each, delta=1e-5), 1)
+    assert one == 2.763
+    assert said not in shown("notes").stdout
+    assert said not in shown("letters", "--releases", 2).stdout
+    assert "epsilon_of_one_more_corpus" not in shown("notes", "--json").stdout
+    assert said not in shown().stdout  # of several accounts each is asked by its name
 
 
 def test_so_many_releases_may_cost_so_much(books: dp.Ledger) -> None:
