@@ -9,8 +9,9 @@ from dptext.cli.answers import Printing, interval, short
 from dptext.cli.audit import EXIT_REFUTED, refuse_ignored
 from dptext.cli.audit.trials import Claimed, ConfidenceOption
 from dptext.cli.grouped import measures
-from dptext.cli.terminal import counted
+from dptext.cli.terminal import counted, say
 from dptext.errors import ConfigError
+from dptext.mechanism import VectorNoise
 from dptext.sampling.randomness import secure, seeded
 from dptext.text.reading import read_records
 from dptext.types import Json
@@ -32,8 +33,12 @@ def reconstruction(
     ] = None,
     trials: Annotated[int, measures(help="Releases to attack.")] = 2000,
     attack: Annotated[
-        str, measures(help="The attack: likelihood (white box) or surrogate (of simulated releases).")
-    ] = "likelihood",
+        str | None,
+        measures(
+            help="The attack: likelihood (white box) or surrogate (of simulated releases). Default: likelihood, or "
+            "surrogate of what declares no density."
+        ),
+    ] = None,
     simulations: Annotated[
         int | None, measures(help="Releases of each candidate that surrogate learns from. Default: 100.")
     ] = None,
@@ -44,9 +49,15 @@ def reconstruction(
         refuse_ignored("--pool FILE", candidates=candidates)
     elif record is not None:
         raise ConfigError("Expected --pool FILE with --record.")
-    if attack == Adversary.LIKELIHOOD:
+    if attack is not None and attack != Adversary.SURROGATE:
         refuse_ignored(f"--attack {attack}", simulations=simulations)
     subject, claim = given.on_trial()
+    if attack is None:
+        attack = Adversary.LIKELIHOOD if isinstance(subject, VectorNoise) else Adversary.SURROGATE
+        if attack is Adversary.SURROGATE:
+            say("No density is declared: --attack surrogate, which learns from simulated releases, is tried.")
+        else:
+            refuse_ignored(f"--attack {attack}", simulations=simulations)
     randomness = secure() if given.seed is None else seeded(given.seed)
     known: CandidateInputs
     if pool is not None:

@@ -139,7 +139,8 @@ def with_latents(subject: Subject, pool: CandidatePool) -> tuple[VectorNoise, Fl
     """Return the subject as noise with a density, and the latents `(N, dim)`; ConfigError for a subject without."""
     if not isinstance(subject, VectorNoise):
         raise ConfigError(
-            f"Expected a subject with release and log_density; others are attacked by a surrogate.{METHODS}"
+            "Expected a subject with release and log_density for the likelihood; others are attacked by --attack "
+            f"surrogate (attack='surrogate' in Python).{METHODS}"
         )
     if isinstance(pool, np.ndarray):
         return subject, pool

@@ -538,13 +538,19 @@ def test_the_command_on_vectors(capsys: pytest.CaptureFixture[str], monkeypatch:
     assert capsys.readouterr().out.startswith("The claim of epsilon 1 per document is refuted: ")
 
 
-def test_the_command_on_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_on_texts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     pool = tmp_path / "pool.txt"
     pool.write_text("\n".join(WordResponse.words), "utf-8")
     for stated, code in ((claim(1.0), 1), (claim(2.5), 0), (unclaimed(), 0)):
         tried = WordResponse(2.0), stated
         monkeypatch.setattr(Claimed, "on_trial", lambda _, tried=tried: tried)
-        assert run(pool=pool, record="line", top=[1], trials=1000, attack="surrogate", seed=1) == code
+        for attack in ("surrogate", None):
+            assert run(pool=pool, record="line", top=[1], trials=1000, attack=attack, seed=1) == code
+            assert ("--attack surrogate" in capsys.readouterr().err) == (attack is None)
+    with pytest.raises(ConfigError, match="--attack surrogate"):
+        run(pool=pool, record="line", top=[1], trials=1000, attack="likelihood", seed=1)
     with pytest.raises(ConfigError, match="--pool FILE"):
         run(as_json=True)
 
