@@ -9,7 +9,7 @@ import itertools
 import json
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import MISSING, replace
 from typing import Final
 
 from dptext.errors import ConfigError, IncomparableError
@@ -151,6 +151,13 @@ def _labelled(kind: str, values: Mapping[str, Json], labels: tuple[str, ...]) ->
 
 def _made(plan: MechanismPlan, chosen: Mapping[str, Json]) -> Promise:
     values = {**chosen, "kind": plan.kind}
+    cls: type[Promise] = SYNTHESES[plan.kind] if plan.kind in SYNTHESES else MECHANISMS[plan.kind]
+    for item in setting_fields(cls):
+        if item.name not in values and item.default is MISSING and item.default_factory is MISSING:
+            raise ConfigError(
+                f"[[mechanisms]] {plan.name!r}: {plan.kind} needs the setting {item.name!r}. Write set = {{ {item.name} "
+                f"= VALUE }}, or sweep = {{ {item.name} = [VALUE, ...] }} for a row with each."
+            )
     try:
         return from_settings(values)
     except ConfigError as error:

@@ -90,6 +90,12 @@ def test_what_cannot_be_run_is_refused_by_the_name_of_its_key(
         plan_cells(parse_experiment(data), {"made": ()})
 
 
+def test_a_setting_that_is_missing_is_named_as_the_file_has_it(texts: Path) -> None:
+    data = experiment(texts, texts, mechanisms=[{"name": "near", "kind": "word_metric"}])
+    with pytest.raises(ConfigError, match=r"'near': word_metric needs the setting 'epsilon'. Write set = { epsilon = "):
+        plan_cells(parse_experiment(data), {"made": ()})
+
+
 def test_two_mechanisms_of_one_name_or_row_are_refused(texts: Path, vectors: Path) -> None:
     twice = [replacement(vectors), replacement(vectors)]
     with pytest.raises(ConfigError, match="one mechanism"):
