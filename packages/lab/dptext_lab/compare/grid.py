@@ -155,8 +155,8 @@ def _made(plan: MechanismPlan, chosen: Mapping[str, Json]) -> Promise:
     for item in setting_fields(cls):
         if item.name not in values and item.default is MISSING and item.default_factory is MISSING:
             raise ConfigError(
-                f"[[mechanisms]] {plan.name!r}: {plan.kind} needs the setting {item.name!r}. Write set = {{ {item.name} "
-                f"= VALUE }}, or sweep = {{ {item.name} = [VALUE, ...] }} for a row with each."
+                f"[[mechanisms]] {plan.name!r}: {plan.kind} needs the setting {item.name!r}. Write set = "
+                f"{{ {item.name} = VALUE }}, or sweep = {{ {item.name} = [VALUE, ...] }} for a row with each."
             )
     try:
         return from_settings(values)
