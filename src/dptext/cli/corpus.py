@@ -53,9 +53,10 @@ from dptext.utility.tables import ORIGINAL, PUBLIC_ONLY
 from dptext.utility.worth import CorpusWorth, other_mix
 
 _FIT = 5  # columns of a table's numbers on a screen
+_FEW_LABELS = 4  # labels of a mix that is shown
 _WORDLESS = (
-    "These labels say nothing in words, so public texts cannot be labelled: summarize with --names, or give public "
-    "texts their labels."
+    "These labels say nothing in words, so public texts cannot be labelled: say what they mean with --names, or give "
+    "public texts their labels."
 )
 _SHOWN = ("accuracy", "told_apart", "topics_tv", "mix_l1")
 _HEADS = ("accuracy", "macro_f1", "told_apart", "frechet", "precision", "recall", "topics_tv", "mix_l1", "own_label")
@@ -83,6 +84,15 @@ def corpus(
             metavar="'NAME: WHAT'",
             help="A column of the table, as for `summarize`. Repeatable. Default: those of the summary that OUT was "
             "written from.",
+        ),
+    ] = None,
+    names: Annotated[
+        str | None,
+        options.reads(
+            "--names",
+            metavar="A,B,...",
+            help="Meanings of the labels in words, or @FILE, in the order of --labels of the summary, else sorted: "
+            "public texts are labelled by them. Default: those of the summary.",
         ),
     ] = None,
     encoder: options.EncoderOption = "sentence",
@@ -123,13 +133,14 @@ def corpus(
     parts = {ORIGINAL: own, RELEASED: made, PUBLIC_ONLY: pool}
     fewer = {AS_MANY: as_many(own, made, seed), AS_MANY_PUBLIC: as_many(pool, made, seed)}
     all_parts = {**parts, **{row: records for row, records in fewer.items() if records}}
-    meanings = _meanings(files.released, labels)
+    meanings = _meanings(files.released, labels, names)
     rows, worth = measured(all_parts, private, real, meanings, embedder, seed)
     of_columns, means = compared(rows, schema, label_field, labels, all_parts, real, seed)
     known = {fields.text, label_field, *(each.name for each in declared)}
     guessed = any(record.label for record in made) and not any(record.label in meanings for record in pool)
     wordless = [_WORDLESS] if guessed and labels and not in_words(meanings.values()) else []
-    notes = _mix_note(private, held) + _columns_note(asked, [name for name in there if name not in known], worth)
+    even = [] if worth is None or worth.verdict()[0] == "yes" else _even_note(made, labels, files.released)
+    notes = _mix_note(private, held) + even + _columns_note(asked, [name for name in there if name not in known], worth)
     headline: list[str] = []
     if out is not None:
         report = _report(parts, held, rows, labels, embedder, seed)
@@ -204,6 +215,16 @@ def _mix_note(private: Sequence[Record], held: Sequence[Record]) -> list[str]:
     return [said]
 
 
+def _even_note(made: Sequence[Record], labels: Sequence[str], released: Path) -> list[str]:
+    """Say that a corpus of uneven labels can be written evenly, if it comes from a summary."""
+    given = [record.label for record in made if record.label]
+    if _settings(released).get("kind") != "summary" or other_mix(given, [*labels] * len(given)) is None:
+        return []
+    shares = ",".join(f"{label}={1 / len(labels):.2g}" for label in labels[:_FEW_LABELS])
+    of = f"`dptext write --mix {shares}`" if len(labels) <= _FEW_LABELS else "`dptext write --mix` with equal shares"
+    return [f"The corpus has uneven labels. A classifier may learn more from an even mix, which costs nothing: {of}."]
+
+
 def _columns_note(judged: Sequence[str], others: Sequence[str], worth: CorpusWorth | None) -> list[str]:
     """Say that the verdict on training is not on columns, if there are some."""
     if worth is None or not (judged or others):
@@ -261,10 +282,17 @@ def _settings(released: Path) -> Mapping[str, Json]:
         return {}
 
 
-def _meanings(released: Path, labels: Sequence[str]) -> dict[str, str]:
-    """Return the meaning of each label in words, as the certificate beside the corpus names it; else the label."""
+def _meanings(released: Path, labels: Sequence[str], given: str | None) -> dict[str, str]:
+    """Return the meaning of each label in words, as `given` or as the certificate beside the corpus names it.
+
+    A label without one means itself. ConfigError: as many names as labels are not given.
+    """
     found = _settings(released)
     known, names = (cast("list[str]", found.get(each) or []) for each in ("labels", "names"))
+    if given is not None:
+        known, names = known or [*labels], listed(given, "--names")
+        if len(names) != len(known):
+            raise ConfigError(f"Expected --names to name each of {len(known)} labels, found {len(names)} names.")
     own = dict(zip(map(meaning, known), names, strict=False))
     return {label: own.get(meaning(label), label) for label in labels}
 

@@ -90,7 +90,7 @@ class CorpusReport:
             return "For reading: yes, each text is a public text, word for word."
         if not isinstance(apart, Estimate):
             return "For reading: not measured."
-        answer = "no" if apart.low > _READABLE else "with care"
+        answer = "no" if apart.low > _READABLE else "not shown, so look at some of them"
         auc = f"AUC {interval(apart)} (.5 is perfect)"
         return f"For reading: {answer}. A classifier tells its texts from real ones with {auc}."
 

@@ -154,7 +154,9 @@ def _worth(taught: _Taught, seed: int) -> CorpusWorth | None:
         closed_gap(own, made, found[public], seed=seed),
         f"all {n} public texts" if public == PUBLIC_ONLY else f"the {n} public texts that make up its mix of labels",
         None if many is None else beside_draws(made, taught.draws[many], seed=seed),
-        "as many public texts of the same mix" if many == AS_MANY_MIXED else "as many public texts of their own mix",
+        "as many public texts of the same mix"
+        if many == AS_MANY_MIXED
+        else "as many public texts in the mix of all of them",
         difference(made, least, seed=seed),
         difference(own, least, seed=seed),
     )

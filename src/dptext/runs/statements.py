@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from dptext.errors import ConfigError
 from dptext.mechanism import Promise, settings
-from dptext.privacy.guarantee import Guarantee
+from dptext.privacy.guarantee import Guarantee, Unit
 from dptext.runs.certificate import Certificate, Charged
 from dptext.runs.streaming import guarantees
 from dptext.sampling.randomness import Randomness
@@ -118,10 +118,10 @@ def stated(
     if fields.subject is not None and payment is None:
         raise ConfigError("Expected a ledger with --subject-field: names of subjects are used for charging only.")
     reveals = tuple(reveals)
-    promised = guarantees(of.spec, randomness=randomness, delta=delta, max_per_author=max_per_author, reveals=reveals)
-    due = None
-    if payment is not None:
-        due = payment.due(of.spec, randomness=randomness, fields=fields, max_per_author=max_per_author, reveals=reveals)
+    how: Mapping[str, Any] = {"max_per_author": max_per_author, "reveals": reveals}
+    due = None if payment is None else payment.due(of.spec, randomness=randomness, fields=fields, **how)
+    by_name = due is not None and fields.subject is not None and due.request.unit is Unit.DOCUMENT
+    promised = guarantees(of.spec, randomness=randomness, delta=delta, by_name=by_name, **how)
     return Statement(
         of,
         promised,

@@ -13,7 +13,7 @@ from dptext.errors import DataError, IncomparableError, NoGuaranteeError, Privac
 from dptext.mechanism import Mechanism, Promise, Spec, output_fault
 from dptext.privacy import accounting
 from dptext.privacy.guarantee import ONE_RECORD, ONE_SPELLING, Basis, Guarantee, Unit, weakest
-from dptext.privacy.names import seen_form
+from dptext.privacy.names import ONE_NAME, seen_form
 from dptext.sampling.randomness import Randomness
 from dptext.text.batches import Batch, Releases, groups
 from dptext.text.column_types import written
@@ -35,9 +35,11 @@ def guarantees(
     delta: float = 0.0,
     max_per_author: int | None = None,
     reveals: Sequence[str] = (),
+    by_name: bool = False,
 ) -> tuple[Guarantee, ...]:
     """Return the guarantee of a release for each unit that has one, smallest first.
 
+    `by_name` says that each document is charged by its name, and that a run with two of one name is refused.
     IncomparableError: `max_per_author` is set and the spec has no guarantee per document.
     """
     found = [spec.guarantee(unit, delta) for unit in spec.units]
@@ -49,13 +51,13 @@ def guarantees(
                 f"{spec.kind} with these settings ends at the {spec.units[-1].value}."
             )
         found.append(accounting.for_author(documents[-1], max_per_author=max_per_author))
-    found = [_assuming(guarantee).revealing(*reveals) for guarantee in found]
+    found = [_assuming(guarantee, by_name=by_name).revealing(*reveals) for guarantee in found]
     return tuple(found if randomness.is_secure else [guarantee.voided(SEEDED) for guarantee in found])
 
 
-def _assuming(promised: Guarantee) -> Guarantee:
+def _assuming(promised: Guarantee, *, by_name: bool) -> Guarantee:
     """Return the guarantee with the assumption of a run, which sees records and neither documents nor people."""
-    assumed = {Unit.DOCUMENT: ONE_RECORD, Unit.AUTHOR: ONE_SPELLING}.get(promised.unit)
+    assumed = {Unit.DOCUMENT: ONE_NAME if by_name else ONE_RECORD, Unit.AUTHOR: ONE_SPELLING}.get(promised.unit)
     if assumed is None or promised.basis is Basis.NONE:
         return promised
     basis = weakest(promised.basis, Basis.CONDITIONAL)

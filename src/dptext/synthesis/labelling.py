@@ -22,9 +22,11 @@ _BLURRED: Final = 0.5  # largest noise of a usable class mean, in lengths of a p
 _ROUNDS: Final = 200
 _CLOSE: Final = 0.01  # the mix of the matched pool is within this part of each share
 _UNLIKELY: Final = -300.0  # least difference of log-probabilities, so that odds stay within the range of floats
-#: More texts of a label leave than the pool is estimated to have, in times: the numbers of the pool are noisy.
+#: More texts of a label leave than the pool is estimated to have, in times: the numbers of the pool are noisy. Less is
+#: said, too, where the user made up the mix, or a seventh of all texts seems to be of other kinds.
 _NOISY: Final = 2.0
-_ASKED: Final = 1.05
+_LESS: Final = 1.05
+_OTHERS: Final = 0.15
 _FEW: Final = 0.02  # labels with a smaller share of the released texts are not reported in `others`
 # Ridge, as a part of the mean variance. Without a ridge the last directions decide, in which only the pool varies.
 _RIDGE: Final = 0.3
@@ -152,7 +154,8 @@ def shortage(
     that was `asked` for leaves as it is: a smaller excess of a label is named.
     """
     shares, leave = sizes / sizes.sum(), int(leaving.sum())
-    others = [c for c in range(len(shares)) if leaving[c] > max((_ASKED if asked else _NOISY) * about[c], leave * _FEW)]
+    less = asked or np.maximum(leaving - about, 0).sum() > _OTHERS * leave
+    others = [c for c in range(len(shares)) if leaving[c] > max((_LESS if less else _NOISY) * about[c], leave * _FEW)]
     if not others and leave == most:
         return None
     lacking = shares - about / most

@@ -268,7 +268,8 @@ class MeasuredSpec(CorpusSpec, ABC):
     @property
     def means_moved(self) -> str:
         """A sentence on how far noise moves means of numbers by listed columns; empty if no such pair is measured."""
-        return means_moved(self.axes, self.marginals, self.deviations(), self.about)
+        share = self._main_shares.get(COLUMNS, 0.0)
+        return means_moved(self.axes, self.marginals, self.deviations(), self.about, share)
 
     @property
     def marginals(self) -> tuple[Marginal, ...]:

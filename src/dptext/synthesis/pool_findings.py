@@ -79,7 +79,8 @@ class Shortage:
         for name, wanted, had in self._shown:
             named.append(f"{name}: {_part(wanted)} wanted, {_part(had)} of the pool is read as {name}{by}")
             by = ""
-        few, more = f"The pool seems to have too few texts of some labels: {'; '.join(named)}.", ""
+        few = f"The pool has too few texts of some labels, or noise hides what tells them apart: {'; '.join(named)}."
+        more = ""
         if self.texts < self.most:
             few += f" {self.texts:,} texts leave, not {self.most:,}, so that the mix of labels is kept."
             more = ", or set size for more, of which some are then of other kinds"
@@ -89,8 +90,9 @@ class Shortage:
                 "kinds: `dptext utility corpus` says what they teach."
             )
             few += f" The pool seems to have {self.there:,} texts of this mix." if self.there else ""
-        known = " If you know that the pool has them, noise hides what tells the labels apart: measure more texts."
-        return f"{few} Give public texts that are worded like the private ones, of each label{more}.{known}"
+        known = " If you know that the pool has them, more private texts help."
+        remedy = f"Give public texts that are worded like the private ones, of each label{more}, or take another --mix."
+        return f"{few} {remedy}{known}"
 
     @property
     def _shown(self) -> Sequence[tuple[str, float, float]]:

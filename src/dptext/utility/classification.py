@@ -17,6 +17,7 @@ from dptext.errors import ConfigError
 from dptext.estimates import Estimate, clopper_pearson
 from dptext.sampling.bootstrap import bootstrap_f1, mean_f1
 from dptext.sampling.randomness import seeded
+from dptext.text.formats import spelled
 from dptext.text.reading import as_records
 from dptext.text.records import Record
 from dptext.text.tables import Texts
@@ -77,18 +78,19 @@ class TfidfClassifier:
         return self._predict(texts)
 
 
-def train_tfidf(texts: Sequence[str], labels: Sequence[str], *, seed: int = 0) -> TfidfClassifier:
+def train_tfidf(texts: Sequence[str], labels: Sequence[object], *, seed: int = 0) -> TfidfClassifier:
     """Train a linear classifier. Its fit is convex, so another seed gives the same classifier up to rounding.
 
     The classifier is constant where the texts have a single label or none, or hold no word. ConfigError: not one label
     a text.
     """
-    if len(texts) != len(labels):
-        raise ConfigError(f"Expected one label for each of {len(texts)} texts, found {len(labels)}.")
-    known = tuple(sorted(set(labels)))
+    given = [str(spelled(each)) for each in labels]  # numbers of frames, as records have them
+    if len(texts) != len(given):
+        raise ConfigError(f"Expected one label for each of {len(texts)} texts, found {len(given)}.")
+    known = tuple(sorted(set(given)))
     position = {label: i for i, label in enumerate(known)}
-    codes = np.array([position[label] for label in labels], np.int64)
-    prior = np.bincount(codes, minlength=len(known)) / max(1, len(labels))
+    codes = np.array([position[label] for label in given], np.int64)
+    prior = np.bincount(codes, minlength=len(known)) / max(1, len(given))
     if len(known) < 2 or not has_word(texts):
         return TfidfClassifier(known, prior)
     counter = words_tfidf(ngram_range=(1, 2), max_features=_MOST_FEATURES)

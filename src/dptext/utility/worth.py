@@ -72,9 +72,8 @@ class CorpusWorth:
 
     def verdict(self) -> tuple[str, str]:
         """Return the verdict in a word (yes, no, in part, not shown) and in sentences."""
-        shown = self.closed.closed is not None and self.closed.closed.low > 0
-        beside_all = -1 if self.closed.more.high < 0 else int(shown)
-        if self.closed.texts < FEWEST and beside_all == 0:
+        beside_all = _state(self.closed.more)
+        if self.closed.texts < FEWEST and beside_all >= 0:
             return "not shown", f"{self.closed.texts} real texts are too few: give {FEWEST} or more with labels."
         beside = None if self.beside_many is None else _state(self.beside_many)
         word, said = _ALONE[beside_all] if beside is None else _VERDICTS[beside, beside_all]
@@ -88,8 +87,8 @@ class CorpusWorth:
             word, said = "not shown", f"{said} It is not shown to teach more than the most frequent label alone."
         elif _state(self.learnt) <= 0:
             said += " Originals, too, are not shown to teach more than the most frequent label."
-        elif beside_all == 0 and self.closed.closed is None and word != "no":
-            said += f" Nor are originals shown to teach more than {self.public}, so there is no gap to close."
+        elif beside_all >= 0 and self.closed.closed is None and word != "no":
+            said += f" Originals are not shown to teach more than {self.public}, so there is no gap to close."
         return word, said
 
     @property

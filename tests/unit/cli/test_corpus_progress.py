@@ -150,6 +150,7 @@ def test_words_without_public_drafts_are_warned_of_before_anything_is_measured(
     why = "drafts=0" if installed else "no language model is installed"
     assert f"Warning: No public drafts are written ({why})." in warning
     assert "dptext summary show reads the summary, and --writer pool writes from it" in warning
+    assert "Words choose no text of a pool, and take a part of epsilon." in warning
     assert "--writer builtin needs an installed language model" in warning
     assert (f"run: {INSTALL}" in warning) == (not installed)
     # What the warning says is so.

@@ -30,6 +30,7 @@ from dptext.runs.files import privatize_file, rehearse
 from dptext.runs.payment import ONE_RECORD, Payment, request_for
 from dptext.runs.plan import Plan
 from dptext.runs.results import privatize
+from dptext.runs.verification import verify
 from dptext.sampling.randomness import secure, seeded
 from dptext.text.reading import OnError
 from dptext.text.records import Fields, Record
@@ -515,6 +516,13 @@ def test_other_documents_pay_for_themselves(tmp_path: Path, source: Path, mechan
         daily = write(tmp_path / f"in{day}.jsonl", names)
         certificate = privatize_file(daily, tmp_path / f"out{day}.jsonl", mechanism, payment=payment, plan=BY_NAME)
         assert certificate.charged.by_subject
+        (stated,) = (each for each in certificate.guarantees if each.unit is Unit.DOCUMENT)
+        assert (ONE_NAME in stated.assumptions, ONE_RECORD in stated.assumptions) == (True, False)
+        path = certificate_path(tmp_path / f"out{day}.jsonl")
+        verify(path)
+        path.write_text(replace(certificate, charged=None).to_json(), "utf-8")
+        with pytest.raises(DataError, match="does not follow from its settings"):
+            verify(path)
     balance = ledger.balance("texts")
     assert balance.spent.epsilon == pytest.approx(COST)
     assert (balance.charges, balance.subjects) == (4, 80)

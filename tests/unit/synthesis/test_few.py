@@ -53,10 +53,13 @@ def test_means_by_group_have_their_noise_by_public_numbers() -> None:
     """In 12 draws of such a table low means were 7 ±8 too large, and high ones 10 ±6 too small (95%)."""
     table = {"kind": "summary", "about": 1200, "columns": ["p: low|normal|high", "n: 0.00..200.00 by 25"]}
     found = synthesis_from_settings({**table, "pairs": ["p+n"], "text_follows": ["none"], "column_share": 0.8})
-    assert "n by p ±15; a wide bin adds" in found.means_moved
+    assert "n by p ±15, and twice as far in a group of half the usual size. A wide bin" in found.means_moved
+    less = synthesis_from_settings({**settings(found), "kind": "summary", "column_share": 0.3}).means_moved
+    assert "n by p ±25, and" in less
+    assert "--shares columns=0.6 leaves 71% of this." in less
     assert found.means_moved in found.plan
     more = synthesis_from_settings({**settings(found), "kind": "summary", "about": 120_000})
-    assert "n by p ±0.15;" in more.means_moved
+    assert "n by p ±0.15," in more.means_moved
     for other in ({"pairs": ["none"]}, {"columns": ["p: low|high", "q: a|b"], "pairs": ["p+q"]}):
         assert synthesis_from_settings({**table, **other}).means_moved == ""
 

@@ -9,6 +9,7 @@ from sklearn.metrics import accuracy_score, f1_score
 
 from dptext.errors import ConfigError
 from dptext.estimates import clopper_pearson
+from dptext.text.reading import as_records
 from dptext.text.records import Record
 from dptext.text.samples import sample_records
 from dptext.utility.classification import CLASSIFIERS, evaluate, macro_f1, train_named, train_tfidf
@@ -38,6 +39,17 @@ def test_it_learns():
     assert result.accuracy.low > 0.9
     assert result.texts == 120
     assert classifier.probabilities([]).shape == (0, 4)
+
+
+def test_labels_that_are_numbers_are_those_of_records():
+    """A frame has stars as integers, and a record has each label as a text."""
+    names = sorted(set(LABELS))
+    stars = [1 + names.index(label) for label in LABELS]
+    test = [{"text": r.text, "label": 1 + names.index(r.label)} for r in TEST]
+    classifier = train_tfidf(TEXTS, stars)
+    assert classifier.labels == ("1", "2", "3", "4")
+    assert train_tfidf(TEXTS, np.array(stars, np.float64)).labels == classifier.labels
+    assert evaluate(classifier, as_records(test, label="label")).accuracy.low > 0.9
 
 
 def test_swapped_labels_are_seen():
