@@ -124,6 +124,11 @@ class Disk:
                 f"Expected {str(self.path)!r} to be empty, or a data set of dptext. Name a folder within it, as "
                 f"{str(self.path / 'released')!r}."
             )
+        if not force and (self.path / MANIFEST).is_file():
+            raise ConfigError(
+                f"Expected no data set at {str(self.path)!r} yet: the run that wrote it is complete. Choose another "
+                "folder, or replace it with --force (force=True in Python)."
+            )
         if not force:
             refuse_existing(self.path)
         if not (self.path / MANIFEST).is_file():
@@ -241,7 +246,9 @@ class ObjectStore:
             if shard.where.startswith(own):
                 raise ConfigError(f"Expected {self.url!r} to hold no file of the input. Choose another prefix.")
         if not force and not resume and MANIFEST in self._whole.names():
-            raise ConfigError(f"Expected no data set at {self.url} yet: replace it with --force.")
+            raise ConfigError(
+                f"Expected no data set at {self.url} yet: the run that wrote it is complete. Replace it with --force."
+            )
 
     def parts(self, token: str, state: Path) -> Target:
         """Return the target of the run's parts, under the token of the run."""
