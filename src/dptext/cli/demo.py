@@ -123,7 +123,7 @@ def put(folder: Path, sizes: DemoSizes) -> None:
     """Write the built-in texts as files, and say what to type."""
     require_free(folder)
     private, pool, test = texts(sizes)
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
     parts = {"private.csv": private, "public.csv": pool, "test.csv": test}
     for name, records in parts.items():
         made = io.StringIO(newline="")

@@ -195,7 +195,10 @@ def write(
     print("\n".join([*(each for each in made.sentences if each not in {*listed_there, ready.warning}), ""]))
     print(made.guarantees[-1].sentence())
     page = f"{target.name}{REPORT_SUFFIXES[1]}"
+    labelled = ["--label-field", fields.label] if fields.label else []
+    judged = ["dptext", "utility", "corpus", "PRIVATE", str(target), "--public", "POOL", *labelled]
     print(f"Next: {shlex.join(['dptext', 'explain', str(target)])}; open {page}.")
+    print(f"Is it worth sharing? {shlex.join([*judged, '--out', 'report.html'])}")
 
 
 @contextlib.contextmanager

@@ -231,8 +231,10 @@ class Topics:
             shown = "; ".join(f"{name}: {long.shown(i)}" for i, name in enumerate(self.lengths.names))
             said.append(f"Lengths, in {counted}, with 95% intervals: {shown}.")
         for column, known in zip(self.columns, self.by_column, strict=True):
-            if len(column.cells) <= _NAMED:  # the page and `summary show` have the others
+            if len(column.cells) <= _NAMED:
                 said.append(_largest(f"Column {column.name}", column.cells, known, counted))
+        if long := [column.name for column in self.columns if len(column.cells) > _NAMED]:
+            said.append(f"Columns of more than {_NAMED} values are on the page: {', '.join(long)}.")
         if self.followed:
             each = "; ".join(f"{two} follows {one}" for one, two in self.followed)
             said.append(f"In rows that are written, beyond what noise explains: {each}.")
