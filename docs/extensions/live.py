@@ -100,7 +100,7 @@ def certificate() -> str:
     """A certificate of three sample texts."""
     public = dp.sample_records(40)
     with tempfile.TemporaryDirectory() as name:
-        source, target = Path(name) / "in.jsonl", Path(name) / "requests.private.jsonl"
+        source, target = Path(name) / "in.jsonl", Path(name) / "requests.released.jsonl"
         source.write_text("".join(json.dumps({"text": r.text}) + "\n" for r in dp.sample_records(3, seed=1)), "utf-8")
         spec = dp.Candidates(epsilon=8.0, ranker="tfidf")
         dp.privatize_file(source, target, spec.fit(public=public, seed=0))

@@ -148,7 +148,7 @@ def prepare(page: str, folder: Path) -> None:
         released = [
             {"id": str(i), "text": r.text} for i, r in enumerate(sample_records(500, seed=1))
         ]  # as privatize writes
-        (folder / "posts.private.jsonl").write_text("".join(json.dumps(row) + "\n" for row in released), "utf-8")
+        (folder / "posts.released.jsonl").write_text("".join(json.dumps(row) + "\n" for row in released), "utf-8")
 
 
 @pytest.mark.slow

@@ -385,7 +385,7 @@ def test_init_writes_what_fit_and_privatize_read(reviews: Path) -> None:
     for each in commands:
         ran = dptext(*each, cwd=reviews)
         assert ran.returncode == 0, ran.stderr
-    settings = json.loads((reviews / "in.private.jsonl.guarantee.json").read_text())["settings"]
+    settings = json.loads((reviews / "in.released.jsonl.guarantee.json").read_text())["settings"]
     assert settings["labels"] == ["health", "leisure", "money", "travel"]
     again = dptext("init", "in.jsonl", "--for", "texts", cwd=reviews)
     assert again.returncode == 2

@@ -62,7 +62,7 @@ COMMANDS: Final[Mapping[str, Command]] = {
         "dptext.cli.privatize:privatize",
         "Privatize IN into OUT, with a certificate beside it.",
         "Each text under an epsilon of its own",
-        "dptext privatize reviews.csv reviews.private.csv --model reviews.model",
+        "dptext privatize reviews.csv reviews.released.csv --model reviews.model",
     ),
     "explain": Command(
         "dptext.cli.explain:explain",
@@ -158,7 +158,7 @@ COMMANDS: Final[Mapping[str, Command]] = {
     "utility fidelity": Command(
         "dptext.cli.utility:fidelity",
         "Measure what releases kept: label, meaning, words. All baselines are shown, too.",
-        example="dptext utility fidelity reviews.csv reviews.private.csv --public public.csv",
+        example="dptext utility fidelity reviews.csv reviews.released.csv --public public.csv",
     ),
     "utility classification": Command(
         "dptext.cli.utility:classification",
@@ -168,7 +168,7 @@ COMMANDS: Final[Mapping[str, Command]] = {
     "utility balance": Command(
         "dptext.cli.utility:balance",
         "Measure how well releases give the balance of the classes. --model corrects the balance by public texts.",
-        example="dptext utility balance reviews.csv reviews.private.csv --public public.csv --label-field stars",
+        example="dptext utility balance reviews.csv reviews.released.csv --public public.csv --label-field stars",
     ),
     "utility corpus": Command(
         "dptext.cli.corpus:corpus",

@@ -229,7 +229,7 @@ def _each_text(begun: InitFiles, unit: str | None, epsilon: float | None, task: 
     print(f"Written: {FILE}. Next:")
     if learns:
         print(f"  {shlex.join(['dptext', 'fit', *begun.form])}")
-    out = begun.source.with_name(f"{begun.stem}.private{'' if begun.source.is_dir() else '.jsonl'}")
+    out = begun.source.with_name(f"{begun.stem}.released{'' if begun.source.is_dir() else '.jsonl'}")
     own = form_options(begun.found, fields)
     print(f"  {shlex.join(['dptext', 'privatize', str(begun.source), str(out), *own])}\n  dptext explain {out}")
     print(begun.suggested(fields), end="\n" if begun.suggested(fields) else "")

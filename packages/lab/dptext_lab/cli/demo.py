@@ -125,7 +125,7 @@ def _fresh(records: Sequence[Record], known: Sequence[Record]) -> list[Record]:
 
 def _privatized(private: list[Record], mechanism: Mechanism[str]) -> tuple[Certificate, list[Release[str]]]:
     with tempfile.TemporaryDirectory() as folder, counted("privatizing", "texts") as tell:
-        source, target = Path(folder) / "sample.jsonl", Path(folder) / "sample.private.jsonl"
+        source, target = Path(folder) / "sample.jsonl", Path(folder) / "sample.released.jsonl"
         write_releases(source, [Release(record.id, record.text, record.label) for record in private])
         plan = Plan(fields=Fields(label=LABEL_FIELD))
         certificate = privatize_file(source, target, mechanism, plan=plan, on_progress=lambda n: tell(n, len(private)))
