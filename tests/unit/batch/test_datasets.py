@@ -221,7 +221,7 @@ def test_a_data_set_is_replaced_with_force_only(tmp_path: Path) -> None:
     source = shards(tmp_path / "in", 60)
     out = tmp_path / "out"
     dp.privatize_dataset(source, out, mechanism(), plan=plan(), dataset=here())
-    with pytest.raises(ConfigError, match="the run that wrote it is complete.*--force"):
+    with pytest.raises(ConfigError, match=r"the run that wrote it is complete.*--force"):
         dp.privatize_dataset(source, out, mechanism(), plan=plan(), dataset=here())
     before = (out / MANIFEST).read_text()
     dp.privatize_dataset(source, out, mechanism(), plan=plan(force=True), dataset=here())
