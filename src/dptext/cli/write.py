@@ -19,6 +19,7 @@ from dptext.cli.chosen import merged, set_values
 from dptext.cli.corpus_answers import files_of
 from dptext.cli.corpus_options import listed
 from dptext.cli.grouped import computes, leaves, runs
+from dptext.cli.paying import rehearsed_force
 from dptext.cli.terminal import DRAFTED, counted, say
 from dptext.errors import ConfigError
 from dptext.runs import summarizing, writing
@@ -144,9 +145,10 @@ def write(
     keep = target.with_name(f"{target.name}.part.jsonl")
     for path in (*paths_of(target), keep):
         refuse_inputs(path, inputs)
+    free = rehearsed_force(*paths_of(target), force=force) if dry_run else force
     for path in paths_of(target):
-        Target(path, force, inputs, private=False).check()
-    if target.exists() and not certificate_path(target).exists():  # no summary names the private file
+        Target(path, free, inputs, private=False).check()
+    if not dry_run and target.exists() and not certificate_path(target).exists():  # no summary names the private file
         raise ConfigError(
             f"Expected --force to replace a corpus with its certificate beside it, found {target} without one: it may "
             "be the private file. Choose another name, or delete it yourself."

@@ -5,12 +5,9 @@ import math
 import numpy as np
 
 from dptext.kernels.compilation import Array, F, compiled
+from dptext.kernels.lanes import EXP, LEAST_POWER, LOG2_E
 
-# exp(x) = 2^w 2^f with |f| <= 1/2; a polynomial for 2^f with a relative error of 8e-8.
-_LOG2_E = F(1.4426950408889634)
-_EXP = tuple(map(F, (1.000000071657404, 0.6931469670420607, 0.2402211970947732, 0.05550713302949038,
-                     0.009675542136165033, 0.0013276464884749116)))  # fmt: skip
-_LEAST = F(-100.0)  # 2^-100 is negligible beside the largest share, and the exponent stays in range
+_LOG2_E, _EXP, _LEAST = F(LOG2_E), tuple(map(F, EXP)), F(LEAST_POWER)
 _BITS = F(1 << 23)
 # erf(z) = z P(z^2) / Q(z^2) for |z| <= 4, with an error of 4e-6; both were fitted by least squares.
 _ERF_P = tuple(map(F, (1.128404966835483, 0.16183068592669247, 0.047812788516960546, 0.0011210986840822785,

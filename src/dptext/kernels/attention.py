@@ -1,25 +1,15 @@
 """Self-attention of texts. Each text is computed on its own."""
 
-from dptext.kernels.activations import exp_minus
+from typing import Final
+
 from dptext.kernels.compilation import Array, F, compiled
-from dptext.kernels.tiles import LANES, ROWS, head_tile, largest
+from dptext.kernels.lanes import LANES, interleaved, rounded_softmax, softmax, transposed
+from dptext.kernels.matrix_tiles import SHAPES, THERE, configure, release, tile_product
+from dptext.kernels.tiles import ROWS, head_tile
 
 BLOCK = _SCORES = 32  # columns of `head_tile`
-_ONE, _NOTHING = F(1.0), F(-1e30)
-
-
-@compiled
-def softmax(shares: Array, r: int, n: int, padded: int) -> None:
-    """Softmax of the n scores in row r, in place. The padding up to a multiple of 16 gets shares of nearly 0."""
-    for j in range(n, padded):
-        shares[r, j] = _NOTHING
-    most, total = largest(shares.ctypes.data + r * shares.shape[1] * 4, padded), F(0.0)
-    for j in range(padded):
-        shares[r, j] = exp_minus(most - shares[r, j])
-        total += shares[r, j]
-    factor = _ONE / total
-    for j in range(padded):
-        shares[r, j] *= factor
+CHUNK: Final = 32  #: numbers of a row that a matrix register holds
+TILE: Final = 1024  #: bytes of a register
 
 
 @compiled
@@ -37,7 +27,6 @@ def attend(
     stride = projected.shape[1] * 4
     for end in ends:
         length = end - start
-        padded = -(-length // LANES) * LANES
         for head in range(heads):
             first = head * dim
             for j in range(length):
@@ -58,7 +47,8 @@ def attend(
                             shares[r, j + c] = tile[r, c]
                 n_rows = min(ROWS, length - i)
                 for r in range(n_rows):
-                    softmax(shares, r, length, padded)
+                    row = shares.ctypes.data + r * shares.shape[1] * 4
+                    softmax(row, length, row)
                 for part in range(dim // _SCORES):
                     panel = values.ctypes.data + part * values.shape[1] * _SCORES * 4
                     head_tile(shares, shares.ctypes.data, shares.shape[1] * 4, panel, tile.ctypes.data, length)
@@ -66,6 +56,59 @@ def attend(
                         for c in range(_SCORES):
                             out[start + i + r, first + part * _SCORES + c] = tile[r, c]
         start = end
+
+
+def in_tiles(dim: int) -> bool:
+    """Whether this processor computes the attention of heads of so many coordinates in matrix registers."""
+    return THERE and dim % CHUNK == 0
+
+
+@compiled
+def attend_in_tiles(
+    rounded: Array, ends: Array, heads: int, keys: Array, values: Array, scores: Array, shares: Array, out: Array
+) -> None:
+    """`attend` in matrix registers: queries, keys, values and shares are bfloat16, and their products float32.
+
+    A head has a multiple of `CHUNK` coordinates. `rounded` and `out` have `CHUNK` rows after the last word piece. The
+    working memory of a head, aligned to 64 bytes: `keys` `(n_pieces / 16, dim / CHUNK, 16, 16)` and `values`
+    `(n_pieces / CHUNK, dim / 16, 16, 16)` of pairs of numbers, `scores` and `shares` `(16, n_pieces)` of a tile. The
+    number of pieces is the next multiple of `CHUNK`.
+    """
+    configure(SHAPES.ctypes.data)
+    width, start = out.shape[1], 0
+    stride, dim = 2 * rounded.shape[1], width // heads
+    chunks, halves = dim // CHUNK, dim // LANES
+    across, along = scores.shape[1] * 4, shares.shape[1] * 2
+    for end in ends:
+        length = end - start
+        blocks, pairs = (length + LANES - 1) // LANES, (length + CHUNK - 1) // CHUNK
+        for head in range(heads):
+            queries = rounded.ctypes.data + start * stride + head * dim * 2
+            own_keys, own_values = queries + 2 * width, queries + 4 * width
+            for b in range(blocks):
+                for c in range(chunks):
+                    at = own_keys + b * LANES * stride + c * CHUNK * 2
+                    transposed(at, stride, keys.ctypes.data + (b * chunks + c) * TILE)
+            for p in range(pairs):
+                for j in range(LANES):
+                    at = own_values + (p * CHUNK + 2 * j) * stride
+                    for h in range(halves):
+                        to = values.ctypes.data + (p * halves + h) * TILE + j * LANES * 4
+                        interleaved(at + h * LANES * 2, at + stride + h * LANES * 2, to)
+            for i in range(0, length, LANES):
+                for b in range(blocks):
+                    panel, to = keys.ctypes.data + b * chunks * TILE, scores.ctypes.data + b * LANES * 4
+                    tile_product(queries + i * stride, stride, panel, TILE, chunks, to, across)
+                for r in range(min(LANES, length - i)):
+                    rounded_softmax(scores.ctypes.data + r * across, length, shares.ctypes.data + r * along)
+                    for j in range(blocks * LANES, pairs * CHUNK):
+                        shares[r, j] = 0
+                for h in range(halves):  # rows after the text's last are those of the next text, which come later
+                    panel = values.ctypes.data + h * TILE
+                    to = out.ctypes.data + ((start + i) * width + head * dim + h * LANES) * 4
+                    tile_product(shares.ctypes.data, along, panel, halves * TILE, pairs, to, width * 4)
+        start = end
+    release()
 
 
 @compiled
@@ -112,7 +155,10 @@ def attend_causally(
                         for c in range(BLOCK):
                             shares[r, k * BLOCK + c] = tile[r, c]
                 for r in range(rows):
-                    softmax(shares, r, p + 1, n * BLOCK)
+                    row = shares.ctypes.data + r * stride
+                    softmax(row, p + 1, row)
+                    for j in range(p + 1, n * BLOCK):
+                        shares[r, j] = F(0.0)
                     for d in range(dim):
                         out[i, (start + r) * dim + d] = F(0.0)
                 for k in range(n):

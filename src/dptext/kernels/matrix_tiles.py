@@ -13,10 +13,10 @@ from typing import Any, Final
 import numpy as np
 from llvmlite import ir
 from numba import types
-from numba.extending import intrinsic
 
 from dptext.kernels.compilation import Array, F, compiled
-from dptext.kernels.tiles import COLUMNS, FEATURES, LANES, VECTORS, WIDE
+from dptext.kernels.lanes import LANES, Value, intrinsic
+from dptext.kernels.tiles import COLUMNS, FEATURES, VECTORS, WIDE
 
 #: Rows of a register, and of the largest block.
 ROWS: Final = 16
@@ -26,7 +26,6 @@ _PER_STEP: Final = _WIDTH // 4  # steps of 4 bytes that a register has of each r
 _ASK: Final = (158, 0x1023, 18)  # arch_prctl(ARCH_REQ_XCOMP_PERM, tile data) of Linux on x86-64
 _I8, _I64, _VOID = ir.IntType(8), ir.IntType(64), ir.VoidType()
 _A, _B = 2 * VECTORS, 2 * VECTORS + 1  # registers of rows and of weights, after those of sums
-Value = Any  # a value of llvmlite, which has no type hints
 
 
 def _allowed() -> bool:
@@ -56,11 +55,6 @@ def _shapes() -> np.ndarray[Any, Any]:
 SHAPES: Final = _shapes()
 
 
-def _intrinsic(function: Callable[..., Value]) -> Callable[..., Any]:
-    found: Callable[..., Any] = intrinsic(function)
-    return found
-
-
 def _call(builder: Value, name: str, *given: Value) -> None:
     kinds = [each.type for each in given]
     builder.call(builder.module.declare_intrinsic(f"llvm.x86.{name}", (), ir.FunctionType(_VOID, kinds)), given)
@@ -70,7 +64,7 @@ def _pointer(builder: Value, address: Value, offset: int = 0) -> Value:
     return builder.inttoptr(builder.add(address, _I64(offset)), _I8.as_pointer())
 
 
-@_intrinsic
+@intrinsic
 def configure(_: Value, shapes: Value) -> Value:
     """Set the shapes of the registers, from the address of `SHAPES`."""
 
@@ -81,7 +75,7 @@ def configure(_: Value, shapes: Value) -> Value:
     return types.void(shapes), generate
 
 
-@_intrinsic
+@intrinsic
 def release(_: Value) -> Value:
     """Give the registers back, so that the system does not save them any more."""
 
@@ -99,7 +93,7 @@ def _block(height: int, multiply: str) -> Callable[..., None]:
     the output (sums row by row, `COLUMNS` each), and the number of registers that a row fills, at least 1.
     """
 
-    @_intrinsic
+    @intrinsic
     def block(_: Value, row: Value, stride: Value, panel: Value, out: Value, parts: Value) -> Value:
         signature = types.void(row, stride, panel, out, parts)
 
@@ -139,6 +133,40 @@ def _block(height: int, multiply: str) -> Callable[..., None]:
 
 one_block, two_blocks = _block(1, "tdpbf16ps"), _block(2, "tdpbf16ps")
 one_int_block, two_int_blocks = _block(1, "tdpbsud"), _block(2, "tdpbsud")  # signed rows, unsigned weights: exact
+
+
+@intrinsic
+def tile_product(
+    _: Value, row: Value, stride: Value, panel: Value, step: Value, parts: Value, out: Value, across: Value
+) -> Value:
+    """Compute 16 rows times 16 columns in bfloat16, and write the sums `across` bytes from one row to the next.
+
+    A part is 32 numbers of each row; in the panel it is 16 rows of 16 pairs, `step` bytes from those of the next part.
+    """
+    signature = types.void(row, stride, panel, step, parts, out, across)
+
+    def generate(context: Value, builder: Value, _: Value, arguments: Value) -> Value:
+        row, stride, panel, step, parts, out, across = arguments
+        _call(builder, "tilezero", _I8(0))
+        before = builder.block
+        loop, after = builder.append_basic_block("part"), builder.append_basic_block("done")
+        builder.branch(loop)
+        builder.position_at_end(loop)
+        part = builder.phi(_I64)
+        at = builder.add(row, builder.mul(part, _I64(_WIDTH)))
+        weights = builder.add(panel, builder.mul(part, step))
+        _call(builder, "tileloadd64", _I8(_A), _pointer(builder, at), stride)
+        _call(builder, "tileloadd64", _I8(_B), _pointer(builder, weights), _I64(_WIDTH))
+        _call(builder, "tdpbf16ps", _I8(0), _I8(_A), _I8(_B))
+        following = builder.add(part, _I64(1))
+        part.add_incoming(_I64(0), before)
+        part.add_incoming(following, loop)
+        builder.cbranch(builder.icmp_signed("<", following, parts), loop, after)
+        builder.position_at_end(after)
+        _call(builder, "tilestored64", _I8(0), _pointer(builder, out), across)
+        return context.get_dummy_value()
+
+    return signature, generate
 
 
 @compiled

@@ -5,11 +5,10 @@ Each row is computed on its own. Arrays of rows have memory for a whole tile aft
 
 from typing import Final
 
-import numpy as np
-
 from dptext.kernels import matrix_tiles
 from dptext.kernels.compilation import Array, F, compiled
-from dptext.kernels.tiles import COLUMNS, MORE, ROWS, largest_product, row_tile, to_bfloat
+from dptext.kernels.lanes import largest_product, quantized, to_bfloat
+from dptext.kernels.tiles import COLUMNS, MORE, ROWS, row_tile
 
 _MOST, _TINY = F(127.0), F(1e-30)
 #: Rows of a tile of `rounded_products`, and the least number of rows of its arrays.
@@ -27,14 +26,12 @@ def round_rows(x: Array, n: int, rows: Array) -> None:
 @compiled
 def quantize_rows(x: Array, n: int, smoothing: Array, rows: Array, scales: Array, totals: Array) -> None:
     """Quantize rows times `smoothing` to whole numbers in [-127, 127], with a scale and the sum * `MORE` per row."""
+    width = rows.shape[1]
     for i in range(n):
-        most = max(_TINY, largest_product(x[i].ctypes.data, smoothing.ctypes.data, rows.shape[1]))
-        steps, total = _MOST / most, F(0.0)
-        for k in range(rows.shape[1]):
-            step = np.rint(x[i, k] * smoothing[k] * steps)
-            total += step  # a whole number below 2^24: exact
-            rows[i, k] = np.int32(step)
-        scales[i], totals[i] = most / _MOST, np.int32(total) * MORE
+        row, out = x[i].ctypes.data, rows[i].ctypes.data
+        most = max(_TINY, largest_product(row, smoothing.ctypes.data, width))
+        total = quantized(rows, row, smoothing.ctypes.data, _MOST / most, width, out)
+        scales[i], totals[i] = most / _MOST, total * MORE
 
 
 @compiled

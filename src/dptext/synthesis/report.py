@@ -233,8 +233,8 @@ class Topics:
         for column, known in zip(self.columns, self.by_column, strict=True):
             if len(column.cells) <= _NAMED:
                 said.append(_largest(f"Column {column.name}", column.cells, known, counted))
-        if long := [column.name for column in self.columns if len(column.cells) > _NAMED]:
-            said.append(f"Columns of more than {_NAMED} values are on the page: {', '.join(long)}.")
+        if many := [column.name for column in self.columns if len(column.cells) > _NAMED]:
+            said.append(f"Columns of more than {_NAMED} values are on the page: {', '.join(many)}.")
         if self.followed:
             each = "; ".join(f"{two} follows {one}" for one, two in self.followed)
             said.append(f"In rows that are written, beyond what noise explains: {each}.")

@@ -45,7 +45,7 @@ class _Workspace:
     """Working memory of one thread for one batch of word pieces."""
 
     def __init__(self, network: "Bert", n_pieces: int) -> None:
-        n = max(-(-n_pieces // tiles.ROWS) * tiles.ROWS + tiles.ROWS, products.SPARE)
+        n = -(-n_pieces // tiles.ROWS) * tiles.ROWS + max(tiles.ROWS, products.SPARE)
         wide, dtype = network.layers[0].widened.weights.shape[0], DTYPES[network.exactness]
         self.x, self.more, self.taken = (room(n, network.dim) for _ in range(3))
         self.projected, self.hidden = room(n, 3 * network.dim), room(n, wide)
@@ -54,8 +54,14 @@ class _Workspace:
         kind = np.int32 if network.exactness == "int8" else np.float32
         self.tile = room(products.SPARE, tiles.COLUMNS, dtype=kind)
         head, blocks = network.dim // network.heads, -(-n // 32)
-        self.keys, self.values = room(blocks, head, 32), room(head // 32, 32 * blocks, 32)
-        self.shares, self.head_tile = room(tiles.ROWS, 32 * blocks), room(tiles.ROWS, 32)
+        self.in_tiles = network.exactness != "float32" and attention.in_tiles(head)
+        if self.in_tiles:
+            self.rounded = room(n, 3 * network.dim, dtype=np.uint16)
+            keys, values = room(2 * blocks, head // 32, 16, 16), room(blocks, head // 16, 16, 16)
+            self.working = (keys, values, room(16, 32 * blocks), room(16, 32 * blocks, dtype=np.uint16))
+        else:
+            keys, values = room(blocks, head, 32), room(head // 32, 32 * blocks, 32)
+            self.working = (keys, values, room(tiles.ROWS, 32 * blocks), room(tiles.ROWS, 32))
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -119,8 +125,11 @@ class Bert:
         for layer in self.layers:
             yield space.x[:n]
             self._linear(layer.attention, space.x, n, space, space.projected)
-            room = (space.keys, space.values, space.shares, space.head_tile)
-            attention.attend(space.projected, ends, self.heads, *room, space.taken)
+            if space.in_tiles:
+                products.round_rows(space.projected, n, space.rounded)
+                attention.attend_in_tiles(space.rounded, ends, self.heads, *space.working, space.taken)
+            else:
+                attention.attend(space.projected, ends, self.heads, *space.working, space.taken)
             yield space.taken[:n]
             self._linear(layer.mixed, space.taken, n, space, space.more)
             norms.add_and_normalize(space.x, space.more, n, *layer.attention_norm, epsilon)
