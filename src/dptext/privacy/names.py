@@ -49,6 +49,8 @@ def normal_form(name: str) -> str:
 
 def seen_form(name: str) -> str:
     """The normal form of a name without its invisible characters: controls, joiners and the like."""
+    if name.isascii() and name.isprintable():  # most names: all signs are seen, and are their own NFKC
+        return name.casefold().strip()
     found = normal_form("".join(letter for letter in name if not _shows_nothing(letter)))
     return found if found == name else seen_form(found)
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, Final, Self
 
 import numpy as np
@@ -293,9 +294,10 @@ def _readers(encoder: str, described: Mapping[str, Any], arrays: Mapping[str, ND
     return first, TfidfSvd(_unpacked(arrays["tfidf.words"]), rare, components)
 
 
-def _packed(texts: Iterable[str]) -> NDArray[np.uint8]:
-    """Return texts as compressed bytes."""
-    data = json.dumps(list(texts)).encode()  # ASCII: also texts that UTF-8 cannot hold
+@lru_cache(4)  # of one summary: texts, their vocabulary and words
+def _packed(texts: tuple[str, ...]) -> NDArray[np.uint8]:
+    """Return public texts as compressed bytes."""
+    data = json.dumps(texts).encode()  # ASCII: also texts that UTF-8 cannot hold
     return np.frombuffer(zlib.compress(data, _LEVEL), np.uint8)
 
 

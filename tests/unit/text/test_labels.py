@@ -313,6 +313,12 @@ def test_the_seen_form_is_stable_and_no_finer_than_the_normal_form(name: str) ->
     assert seen_form(normal_form(name)) == seen_form(name)
 
 
+@given(st.text(st.characters(max_codepoint=127)))
+def test_the_seen_form_of_ascii_is_the_normal_form_of_what_is_seen(name: str) -> None:
+    seen = "".join(each for each in name if each.isprintable() or each.isspace())
+    assert seen_form(name) == normal_form(seen)
+
+
 def test_an_account_knows_its_subjects_by_what_their_names_show() -> None:
     key = SubjectKey(bytes(range(32)))
     naming = key.naming("a", key.check("a"))
