@@ -1,9 +1,9 @@
 """Write the snapshots: `python tests/snapshots/make.py [PART ...] [--again]`, all parts by default.
 
 A part that is there stays as it is and ends the command with an error, unless --again says that it is to be replaced.
-Guarantees are replaced by nobody, only added to. Certificates, models, runs and ledgers are in the formats of today,
-which are promised from 0.2.0 on: until then they are made again where a format is changed on purpose. Prose and outputs
-may be made again whenever they are changed on purpose.
+Guarantees are replaced by nobody, only added to. Certificates, models, runs, ledgers and summaries are in the formats
+of today, which are promised from 0.2.0 on: until then they are made again where a format is changed on purpose. Prose
+and outputs may be made again whenever they are changed on purpose.
 Guarantees, prose, outputs and names come out the same, byte by byte, from the same code on the same machine: made
 again, `git diff` shows the last bit that has changed.
 """
@@ -15,11 +15,14 @@ import base64
 import json
 import os
 import signal
+import sys
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import snapshot_cases as cases
+import summary_cases
 from snapshot_cases import HERE, LABELS, PUBLIC, ROWS, RUNS, SPECS, TABLE, Run, subject_key
 
 import dptext as dp
@@ -27,6 +30,7 @@ from dptext.ledger.entries import Request
 from dptext.privacy.guarantee import Trust
 from dptext.runs.certificate import certificate_path
 from dptext.runs.specs import spec_from_settings
+from dptext.runs.summarizing import read_summary
 from dptext.text.records import Fields
 
 
@@ -225,6 +229,57 @@ def ledgers() -> str:
     return json.dumps(said, indent=1) + "\n"
 
 
+def _dying_corpus(folder: Path, step: str) -> None:
+    """Start a synthesis in a process that kills itself at this step of keeping its files."""
+    folder.mkdir(parents=True)
+    for name, records in (("private", summary_cases.PRIVATE), ("pool", summary_cases.POOL)):
+        rows = ({"text": each.text, "label": each.label} for each in records)
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    if os.fork() == 0:
+        from dptext.cli.app import main as command
+        from dptext.runs.unpublished import Unpublished
+
+        os.chdir(folder)
+        setattr(Unpublished, step, lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+        sys.argv = ["dptext", *summary_cases.UNFINISHED]
+        command()
+        os._exit(1)
+    if os.wait()[1] != signal.SIGKILL:
+        raise SystemExit(f"Expected the synthesis to be killed at {step}.")
+    for name in ("private", "pool"):  # a run that has drawn needs no input
+        (folder / f"{name}.jsonl").unlink()
+
+
+def summaries() -> str:
+    """Summaries, corpora that were written from them, and syntheses; and what the summaries say."""
+    sys.path.append(str(HERE.parent))
+    import pytest
+
+    import tiny_language
+    from dptext.embeddings.distilled import common_words
+
+    few = common_words()[:60]
+    with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patch:
+        folder = Path(name, "summaries")
+        folder.mkdir()
+        for step in summary_cases.STEPS:
+            _dying_corpus(folder / "unfinished" / step, step)
+        for module in tiny_language.LOADING:
+            model = replace(tiny_language.model(), digest="ab" * 32)
+            patch.setattr(f"{module}.load_language_model", lambda _, model=model: model)
+        tiny_language.writes_here(patch)
+        patch.setattr("dptext.synthesis.writer.is_readable", bool)  # this model writes few spaces
+        patch.setattr("dptext.synthesis.space.common_words", lambda: few)  # of thousands their vectors would be kept
+        summary_cases.write_summaries(folder)
+        summary_cases.write_syntheses(folder / "synthesized")
+        for report in [*folder.rglob("*.topics.html"), *folder.rglob("*.topics.json")]:
+            if "unfinished" not in report.parts:
+                report.unlink()
+        said = {each: summary_cases.facts(read_summary(folder / f"{each}.summary")) for each in summary_cases.NAMES}
+        cases.pack(folder, HERE / "summaries.tar.xz")
+    return "{\n" + ",\n".join(f"{json.dumps(each)}: {json.dumps(said[each])}" for each in said) + "\n}\n"
+
+
 #: By name: the file or folder that says whether the part is there, and what makes it; a text is the file's content.
 PARTS: dict[str, tuple[Path, Callable[[], str | None]]] = {
     "guarantees": (HERE / "guarantees.json", guarantees),
@@ -235,6 +290,7 @@ PARTS: dict[str, tuple[Path, Callable[[], str | None]]] = {
     "certificates": (HERE / "certificates.json", certificates),
     "runs": (HERE / "runs.tar.xz", runs),
     "ledgers": (HERE / "ledgers.json", ledgers),
+    "summaries": (HERE / "summaries.json", summaries),
 }
 
 
