@@ -1,9 +1,9 @@
 """Write the snapshots: `python tests/snapshots/make.py [PART ...] [--again]`, all parts by default.
 
 A part that is there stays as it is and ends the command with an error, unless --again says that it is to be replaced.
-Guarantees are replaced by nobody, only added to. Certificates, models, runs, ledgers and summaries are in the formats
-of today, which are promised from 0.2.0 on: until then they are made again where a format is changed on purpose. Prose
-and outputs may be made again whenever they are changed on purpose.
+Guarantees are replaced by nobody, only added to. Certificates, models, runs, folders, ledgers and summaries are in the
+formats of today, which are promised from 0.2.0 on: until then they are made again where a format is changed on purpose.
+Prose and outputs may be made again whenever they are changed on purpose.
 Guarantees, prose, outputs and names come out the same, byte by byte, from the same code on the same machine: made
 again, `git diff` shows the last bit that has changed.
 """
@@ -26,6 +26,8 @@ import summary_cases
 from snapshot_cases import HERE, LABELS, PUBLIC, ROWS, RUNS, SPECS, TABLE, Run, subject_key
 
 import dptext as dp
+from dptext.batch.engines import DatasetPlan
+from dptext.batch.runs import privatize_dataset
 from dptext.ledger.entries import Request
 from dptext.privacy.guarantee import Trust
 from dptext.runs.certificate import certificate_path
@@ -280,6 +282,21 @@ def summaries() -> str:
     return "{\n" + ",\n".join(f"{json.dumps(each)}: {json.dumps(said[each])}" for each in said) + "\n}\n"
 
 
+def folders() -> None:
+    """A data set of two parts with its manifest and certificate."""
+    mechanism = spec_from_settings({"kind": "label_only", "labels": LABELS, "epsilon": 2.0}).fit(public=PUBLIC)
+    with tempfile.TemporaryDirectory() as name:
+        private, out = Path(name, "private"), Path(name, "out")
+        private.mkdir()
+        out.mkdir()
+        for i in range(2):
+            rows = ROWS[5 * i : 5 * i + 5]
+            (private / f"{i}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+        plan, parts = dp.Plan(fields=TABLE, max_per_author=10), DatasetPlan(keep_shards=True)
+        privatize_dataset(private, out / "data", mechanism, plan=plan, dataset=parts)
+        cases.pack(out, HERE / "folders.tar.xz")
+
+
 #: By name: the file or folder that says whether the part is there, and what makes it; a text is the file's content.
 PARTS: dict[str, tuple[Path, Callable[[], str | None]]] = {
     "guarantees": (HERE / "guarantees.json", guarantees),
@@ -289,6 +306,7 @@ PARTS: dict[str, tuple[Path, Callable[[], str | None]]] = {
     "outputs": (HERE / "outputs.json", outputs),
     "certificates": (HERE / "certificates.json", certificates),
     "runs": (HERE / "runs.tar.xz", runs),
+    "folders": (HERE / "folders.tar.xz", folders),
     "ledgers": (HERE / "ledgers.json", ledgers),
     "summaries": (HERE / "summaries.json", summaries),
 }

@@ -162,6 +162,21 @@ def test_a_certificate_verifies_and_cannot_say_more(
         explain_certificate(placed(tmp_path, other), None, as_json=True)
 
 
+def test_a_folder_with_its_manifest_verifies(unpacked: Unpacked, tmp_path: Path) -> None:
+    folder = unpacked("folders") / "data"
+    verified = dp.verify(folder)
+    assert (verified.certificate.output, verified.certificate.records) == ("manifest.json", 10)
+    edited = shutil.copytree(folder, tmp_path / "edited")
+    manifest = edited / "manifest.json"
+    manifest.write_text(manifest.read_text("utf-8").replace('"records": 5', '"records": 4'), "utf-8")
+    with pytest.raises(dp.errors.DataError, match="its sha256 differs"):
+        dp.verify(edited)
+    edited = shutil.copytree(folder, tmp_path / "lacking")
+    next(path for path in sorted(edited.iterdir()) if "manifest" not in path.name).unlink()
+    with pytest.raises(dp.errors.DataError):
+        dp.verify(edited)
+
+
 # -------------------------------------------------------------------------------------------- unfinished runs
 
 
