@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import calendar
+import itertools
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -28,7 +29,9 @@ from dptext.text.schema import (
 
 _USUAL_BINS: Final = 20  # of a number whose declaration names no width
 _NUMBER: Final = r"[+-]?(?:\d+(?:\.\d+)?|\.\d+)"
-_RANGE: Final = re.compile(rf"({_NUMBER})\s*\.\.\s*({_NUMBER})(?:\s+by\s+({_NUMBER}))?", re.ASCII | re.IGNORECASE)
+_RANGE: Final = re.compile(
+    rf"({_NUMBER})\s*\.\.\s*({_NUMBER})(?:\s+by\s+({_NUMBER}(?:\s*,\s*{_NUMBER})*))?", re.ASCII | re.IGNORECASE
+)
 _FEW_DIGITS: Final = re.compile(r"[+-]?\d{0,15}(?:\.\d{1,9})?", re.ASCII)
 _DAY: Final = r"\d{4}-\d\d(?:-\d\d)?"
 _DATES: Final = re.compile(rf"({_DAY})\s*\.\.\s*({_DAY})(?:\s+by\s+(\w+))?", re.ASCII | re.IGNORECASE)
@@ -38,7 +41,7 @@ _DOUBTFUL: Final = re.compile(r"\.\.|,|;|/|^@|^id\b|^\d+\s*-\s*\d+$|\bby\b", re.
 _IDS: Final = re.compile(r"id(?:\s+(?:by|BY|By)\s+(\d{1,9}))?", re.ASCII)
 _FORMS: Final = (
     "low|normal|high for listed values, @values.txt for those in a file, 0..5000 by 20 for numbers, "
-    "2024-01..2026-12 by month for dates, id for fresh ids"
+    "0..5000 by 10,100,1000 for bins that begin there, 2024-01..2026-12 by month for dates, id for fresh ids"
 )
 _DAYS: Final = {"day": 1, "week": 7, "month": 28, "quarter": 90, "year": 365}  # of a bin, at least
 
@@ -134,24 +137,51 @@ def with_files(declaration: str, read: Callable[[Path], Sequence[str]]) -> str:
 
 
 def _numeric(name: str, null: bool, low: str, high: str, by: str | None) -> NumberColumn:
-    given = [each for each in (low, high, by) if each is not None]
-    if long := [each for each in given if not _FEW_DIGITS.fullmatch(each)]:
+    bins = [each.strip() for each in by.split(",")] if by else []
+    if long := [each for each in (low, high, *bins) if not _FEW_DIGITS.fullmatch(each)]:
         raise ConfigError(
             f"Expected the numbers of {name!r} to have at most 15 digits before the point and 9 after it, found "
             f"{long[0]!r:.40}. Declare narrower ends: what lies outside counts as the ends."
         )
-    numbers = list(map(Decimal, given))
-    decimals = max(0, *(-int(each.as_tuple().exponent) for each in numbers))
-    first, last, *width = (int(each.scaleb(decimals)) for each in numbers)
+    decimals = max(map(_decimals, (low, high, *bins) if len(bins) == 1 else (low, high)))
+    first, last = (int(Decimal(each).scaleb(decimals)) for each in (low, high))
     if first >= last:
         raise ConfigError(f"Expected the numbers of {name!r} to grow, found {low}..{high}.")
     if max(abs(first), abs(last)) > _MOST_STEPS:
         raise ConfigError(f"Expected the ends of {name!r} to have fewer digits, found {low}..{high}.")
-    each = width[0] if width else max(1, -(-(last - first + 1) // _USUAL_BINS))
+    if len(bins) > 1:
+        return NumberColumn(name, null, first, last, _begins(name, low, high, bins, decimals=decimals), decimals)
+    each = int(Decimal(bins[0]).scaleb(decimals)) if bins else max(1, -(-(last - first + 1) // _USUAL_BINS))
     if each < 1:
         raise ConfigError(f"Expected the bins of {name!r} to be wider than 0, found {by}.")
     _require_few(name, (last - first) // each + 1)
     return NumberColumn(name, null, first, last, each, decimals)
+
+
+def _begins(name: str, low: str, high: str, bins: Sequence[str], *, decimals: int) -> tuple[int, ...]:
+    """Return the first steps of the bins after the first.
+
+    ConfigError: they do not grow, are not between the ends, or have more decimals than these.
+    """
+    _require_few(name, len(bins) + 1)
+    numbers = list(map(Decimal, bins))
+    if finer := [each for each, n in zip(bins, numbers, strict=True) if n != round(n, decimals)]:
+        most = max(map(_decimals, finer))
+        ends = "..".join(f"{Decimal(each):.{most}f}" for each in (low, high))
+        raise ConfigError(
+            f"Expected the bins of {name!r} to begin at numbers with the decimals of its ends, found {finer[0]} in "
+            f"{low}..{high}. Write the ends as {ends}, or the bins with fewer decimals."
+        )
+    if not all(a < b for a, b in itertools.pairwise([Decimal(low), *numbers, Decimal(high)])):
+        raise ConfigError(
+            f"Expected the bins of {name!r} to begin at numbers that grow, above {low} and below {high}, found "
+            f"{','.join(bins)!r:.80}. Name the first number of each bin after the first, the smallest first."
+        )
+    return tuple(int(each.scaleb(decimals)) for each in numbers)
+
+
+def _decimals(number: str) -> int:
+    return max(0, -int(Decimal(number).as_tuple().exponent))
 
 
 def _dated(name: str, null: bool, low: str, high: str, per: str | None) -> DateColumn:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import calendar
 import math
 import re
+from collections import Counter
 from dataclasses import dataclass, field
 from datetime import date
 from decimal import Decimal, InvalidOperation
@@ -18,6 +19,8 @@ _MOST_LISTED: Final = 12  # different values
 _LONGEST: Final = 40  # characters of a listed value
 _BINS: Final = 8  # of numbers, at most about: noise of many bins hides means by other columns
 _MOST_DECIMALS: Final = 2
+_FEW_STEPS, _MOST_STEPS = 3, 8  # that begin bins of a skewed number: four to nine bins
+_QUARTER, _MEDIAN, _REST = 0.25, 0.5, 0.99  # of the numbers are below the first steps, the median, and the high end
 _NUMBER: Final = re.compile(r"[+-]?\d{1,15}(?:\.\d{1,9})?", re.ASCII)
 
 
@@ -32,6 +35,7 @@ class Proposal:
     rows: int = 0
     _other: bool = False  # a value is neither a number nor a date
     _decimals: int = 0
+    _steps: Counter[int] = field(default_factory=Counter, repr=False)  # of numbers above 0
 
     def add(self, text: str | None) -> None:
         """Look at a value, as `cell_text` gives it."""
@@ -69,6 +73,8 @@ class Proposal:
         self._decimals = max(self._decimals, -int(value.as_tuple().exponent))
         low, high = self.numbers or (value, value)
         self.numbers = min(low, value), max(high, value)
+        if value > 0:
+            self._steps[_step_of(value)] += 1
 
     def _date(self, text: str) -> None:
         try:
@@ -98,7 +104,8 @@ class Proposal:
             last = high.replace(day=calendar.monthrange(high.year, high.month)[1])
             found = f"{head}{low.replace(day=1).isoformat()}..{last.isoformat()} by month"
         elif self.numbers is not None:
-            found = head + _range(*self.numbers, decimals=min(self._decimals, _MOST_DECIMALS))
+            decimals = min(self._decimals, _MOST_DECIMALS)
+            found = head + (self._skewed(decimals) or _range(*self.numbers, decimals=decimals))
         else:
             return ""
         try:
@@ -106,6 +113,42 @@ class Proposal:
         except ConfigError:
             return ""
         return found
+
+    def _skewed(self, decimals: int) -> str:
+        """Return a range in bins that grow by steps 1, 2, 5, 10, ...; empty if the numbers are not skewed.
+
+        They are if none is below 0 and the median is in the lowest quarter of them. The end is a step that one of
+        hundred numbers at most is above: so the range depends on the size of most numbers, not on a single one.
+        """
+        low, high = self.numbers or (Decimal(0), Decimal(0))
+        if low < 0 or not self._steps or _step(self._below(_MEDIAN)) > low + (high - low) / 4:
+            return ""
+        end = self._below(_REST)
+        least = max(-3 * decimals, end - _MOST_STEPS)  # the step of 10^-decimals
+        steps = range(max(least, min(self._below(_QUARTER) - 1, end - _FEW_STEPS)), end)
+        if len(steps) < _FEW_STEPS:
+            return ""
+        return f"{0:.{decimals}f}..{_step(end):.{decimals}f} by {','.join(f'{_step(each):f}' for each in steps)}"
+
+    def _below(self, share: float) -> int:
+        """Return the first step that this share of the numbers is not above; that of the smallest above 0, at least."""
+        passed = self.rows - self._steps.total()  # those that are 0
+        for step in sorted(self._steps):
+            passed += self._steps[step]
+            if passed >= share * self.rows:
+                break
+        return step
+
+
+def _step(number: int) -> Decimal:
+    """Return a step: of the numbers -1, 0, 1, 2, 3, 4 they are 0.5, 1, 2, 5, 10, 20."""
+    return Decimal((1, 2, 5)[number % 3]).scaleb(number // 3)
+
+
+def _step_of(value: Decimal) -> int:
+    """Return the number of the first step that is not below a value above 0."""
+    power = value.adjusted()
+    return next(each for each in range(3 * power, 3 * power + 4) if _step(each) >= value)
 
 
 def _order(value: str) -> tuple[Decimal, str]:

@@ -9,6 +9,8 @@ type nor form of what leaves, and no error tells of one.
     [0, 5, 0, 6]
     >>> declared("priority?: low|high").cells(["high", None, "so so"]).tolist()  # ? allows null
     [1, 3, 2]
+    >>> declared("amount: 0..100 by 5,25").names  # narrow bins where most numbers are
+    ('0 to 4', '5 to 24', '25 to 100', 'other')
     >>> column.declaration, declared("when: 2024-01..2024-12 by quarter").names[1:]
     ('amount: 0..100 by 20', ('2024-04 to 2024-06', '2024-07 to 2024-09', '2024-10 to 2024-12', 'other'))
 """
@@ -18,6 +20,7 @@ from __future__ import annotations
 import math
 import re
 from abc import ABC, abstractmethod
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
@@ -166,12 +169,13 @@ class ListedColumn(DeclaredColumn):
 class NumberColumn(DeclaredColumn):
     """Numbers from `low` to `high`, both included, in steps of 10^-decimals. A bin has `by` of these steps.
 
-    `low`, `high` and `by` are whole numbers of steps. The last bin may have fewer steps.
+    `low`, `high` and `by` are whole numbers of steps. The last bin may have fewer steps. If `by` is a tuple, it has the
+    first steps of the bins after the first, which grow and are between the ends.
     """
 
     low: int
     high: int
-    by: int
+    by: int | tuple[int, ...]
     decimals: int
 
     @property
@@ -180,21 +184,33 @@ class NumberColumn(DeclaredColumn):
         return "double" if self.decimals else "int64"
 
     @cached_property
+    def _firsts(self) -> tuple[int, ...]:
+        """The first step of each bin."""
+        return (self.low, *self.by) if isinstance(self.by, tuple) else (*range(self.low, self.high + 1, self.by),)
+
+    @cached_property
+    def _ends(self) -> tuple[Integers, Integers]:
+        """The first and the last step of each bin `(bins,)`."""
+        firsts = np.array(self._firsts, np.int64)
+        return firsts, np.append(firsts[1:] - 1, self.high)
+
+    @cached_property
     def shown(self) -> tuple[str, ...]:
         """The bins."""
-        firsts = range(self.low, self.high + 1, self.by)
-        return tuple(self._bin(first, min(first + self.by - 1, self.high)) for first in firsts)
+        return tuple(
+            self._bin(first, last) for first, last in zip(*(each.tolist() for each in self._ends), strict=True)
+        )
 
     def _bin(self, first: int, last: int) -> str:
         if first == last:  # an end alone beside wider bins: all above it counts there
-            return self._text(first) + " and more" * (self.by > 1)
+            return self._text(first) + " and more" * (isinstance(self.by, int) and self.by > 1)
         return f"{self._text(first)} to {self._text(last)}"
 
     @property
     def middles(self) -> Floats:
         """The middle of each bin `(bins,)`."""
-        firsts = np.arange(self.low, self.high + 1, self.by)
-        return np.asarray((firsts + np.minimum(firsts + self.by - 1, self.high)) / 2 / 10**self.decimals)
+        firsts, lasts = self._ends
+        return np.asarray((firsts + lasts) / 2 / 10**self.decimals)
 
     def _text(self, steps: int) -> str:
         return f"{Decimal(steps).scaleb(-self.decimals):f}"
@@ -202,7 +218,11 @@ class NumberColumn(DeclaredColumn):
     @property
     def declaration(self) -> str:
         """The declaration."""
-        return f"{_head(self)}{self._text(self.low)}..{self._text(self.high)} by {self._text(self.by)}"
+        if isinstance(self.by, tuple):  # without zeros at the end: the ends say how many decimals there are
+            by = ",".join(f"{Decimal(step).scaleb(-self.decimals).normalize():f}" for step in self.by)
+        else:
+            by = self._text(self.by)
+        return f"{_head(self)}{self._text(self.low)}..{self._text(self.high)} by {by}"
 
     def _place(self, text: str) -> int | None:
         try:
@@ -213,12 +233,13 @@ class NumberColumn(DeclaredColumn):
             return None
         low, high = (Decimal(each).scaleb(-self.decimals) for each in (self.low, self.high))
         if value <= low or value >= high:
-            return 0 if value <= low else (self.high - self.low) // self.by
-        return (math.floor(value.scaleb(self.decimals)) - self.low) // self.by
+            return 0 if value <= low else len(self._firsts) - 1
+        return bisect_right(self._firsts, math.floor(value.scaleb(self.decimals))) - 1
 
     def _written(self, cells: Integers, source: Randomness) -> list[Scalar]:
-        steps = _within(self.low, self.high, self.by, cells, source)
-        return [step if not self.decimals else Fixed.of(step, self.decimals) for step in steps]
+        firsts, lasts = (each[cells] for each in self._ends)
+        steps = firsts + uniform_below_each((lasts - firsts + 1).astype(np.uint64), source).astype(np.int64)
+        return [step if not self.decimals else Fixed.of(step, self.decimals) for step in steps.tolist()]
 
 
 @dataclass(frozen=True)
@@ -321,13 +342,6 @@ def _next(day: date, per: Per) -> date:
     months = {"month": 1, "quarter": 3, "year": 12}[per]
     first = 12 * day.year + (day.month - 1) // months * months + months
     return date(first // 12, first % 12 + 1, 1)
-
-
-def _within(low: int, high: int, by: int, cells: Integers, source: Randomness) -> list[int]:
-    """Return a uniform whole number of each bin."""
-    firsts = low + cells * by
-    sizes = np.minimum(by, high - firsts + 1).astype(np.uint64)
-    return list((firsts + uniform_below_each(sizes, source).astype(np.int64)).tolist())
 
 
 def _head(column: DeclaredColumn) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,34 @@ def test_a_declaration_fits_what_was_seen(values: list[object], line: str) -> No
         assert all(
             cell < column.unlisted or (column.null and value is None) for cell, value in zip(cells, values, strict=True)
         )
+
+
+def skewed(mean: float, n: int = 2_000) -> list[object]:
+    """Quantiles of an exponential amount."""
+    return [round(-mean * math.log(1 - (i + 0.5) / n), 2) for i in range(n)]
+
+
+@pytest.mark.parametrize(
+    ("values", "line"),
+    [
+        (skewed(60), "c: 0.00..500.00 by 10,20,50,100,200"),
+        ([*skewed(60), 9_999.99], "c: 0.00..500.00 by 10,20,50,100,200"),  # one value changes nothing
+        ([0.01, *skewed(60)], "c: 0.00..500.00 by 10,20,50,100,200"),
+        (skewed(3_000), "c: 0.00..20000.00 by 500,1000,2000,5000,10000"),
+        (skewed(7), "c: 0.00..50.00 by 2,5,10,20"),
+        ([*map(round, skewed(100))], "c: 0..500 by 20,50,100,200"),
+        ([None, *map(round, skewed(100))], "c?: 0..500 by 20,50,100,200"),
+        ([*[0] * 6_000, *map(round, skewed(100))], "c: 0..500 by 1,2,5,10,20,50,100,200"),
+        ([*range(1_000, 1_100), 9_000], "c: 0..2000 by 200,500,1000"),
+        ([0, *[i / 1_000 for i in range(1, 20)], 1], "c: 0.00..1.00 by 0.01,0.02,0.05,0.1,0.2,0.5"),
+        ([-1, *map(round, skewed(100))], "c: -200..1000 by 200"),  # below 0
+        ([*range(100)], "c: 0..100 by 20"),
+        ([i + 200 * (i > 180) for i in range(200)], "c: 0..400 by 50"),
+    ],
+)
+def test_bins_of_a_skewed_number_grow_with_it(values: list[object], line: str) -> None:
+    assert proposed(values) == line
+    assert 4 <= len(declared(line).shown) <= 9
 
 
 def test_values_that_are_all_different_are_ids() -> None:

@@ -19,12 +19,13 @@ from dptext.errors import ConfigError
 from dptext.sampling.randomness import seeded
 from dptext.text.declarations import declared, schema_of, with_files
 from dptext.text.formats import as_string, cell_text
-from dptext.text.schema import DateColumn, DeclaredColumn, IdColumn, ListedColumn
+from dptext.text.schema import DateColumn, DeclaredColumn, IdColumn, ListedColumn, NumberColumn
 
 COLUMNS = [
     "priority: low|normal|high", "priority?: low|normal|high|*rest", "stars: 1..5 by 1", "amount: 0.00..99.99 by 10",
     "amount?: -50..50 by 7", "day: 2024-02-10..2024-03-20 by week", "month?: 2023-11..2025-02 by quarter",
     "year: 2001-01-01..2010-12-31 by year", "odd: a\\|b|\\*c|d\\\\e",
+    "fee: 0.00..500.00 by 10,25,50,100,250", "change?: -50..50 by -10,0,1,2",
 ]  # fmt: skip
 SPELLED = [declared(each).declaration for each in COLUMNS]
 
@@ -90,6 +91,13 @@ def test_what_is_written_of_a_cell_stands_in_that_cell(text: str) -> None:
         ("n: 0..9 by 5", "3,5", "other"),
         ("n: 0..9 by 5", "9" * 500, "other"),
         ("n?: 0..9 by 5", "many", "null"),
+        ("n: 0..9 by 1,4", 0, "0"),
+        ("n: 0..9 by 1,4", 3.99, "1 to 3"),
+        ("n: 0..9 by 1,4", "4", "4 to 9"),
+        ("n: 0..9 by 1,4", "9", "4 to 9"),
+        ("n: 0..9 by 1,4", 1e300, "4 to 9"),
+        ("n: 0..9 by 1,4", -1, "0"),
+        ("n: 0.00..9.00 by 1,4", "0.999", "0.00 to 0.99"),
         ("n?: 0..9 by 5", math.inf, "null"),
         ("n?: 0..9 by 5", True, "null"),
         ("d: 2024-01..2024-12 by month", "2024-03-31T23:59:59Z", "2024-03"),
@@ -146,6 +154,48 @@ def test_numbers_are_uniform_within_a_bin_and_end_at_the_ends() -> None:
     assert sorted(set(days.values(np.zeros(200, np.int64), seeded(1)))) == ["2024-02-27", "2024-02-28", "2024-02-29"]
 
 
+def test_numbers_are_uniform_within_bins_of_different_widths() -> None:
+    column = declared("n: 0..9 by 1,3")
+    drawn = column.values(np.repeat([0, 1, 2], 4_200), seeded(3))
+    first, second, last = (np.bincount(part, minlength=10) for part in np.split(np.array(drawn), 3))
+    assert first.tolist() == [4_200, *[0] * 9]
+    assert np.abs(second[1:3] - 2_100).max() < 5 * math.sqrt(1_050)
+    assert np.abs(last[3:] - 600).max() < 5 * math.sqrt(600)
+    assert second.sum() + last.sum() == second[1:3].sum() + last[3:].sum()
+
+
+bounds = st.lists(st.integers(-(10**6), 10**6), min_size=4, max_size=12, unique=True).map(sorted)
+
+
+@given(steps=bounds, decimals=st.integers(0, 3), value=st.integers(-(10**6), 10**6))
+def test_a_number_stands_in_the_bin_that_begins_at_or_below_it(steps: list[int], decimals: int, value: int) -> None:
+    low, *begins, high = (f"{Decimal(step).scaleb(-decimals):f}" for step in steps)
+    column = declared(f"n: {low}..{high} by {','.join(begins)}")
+    assert declared(column.declaration) == column
+    assert isinstance(column, NumberColumn)
+    assert (column.low, column.by, column.high) == (steps[0], tuple(steps[1:-1]), steps[-1])
+    (cell,) = column.cells([f"{Decimal(value).scaleb(-decimals):f}"]).tolist()
+    assert cell == max(0, sum(step <= value for step in steps[:-1]) - 1)
+    cells = np.tile(np.arange(column.unlisted), 3)
+    written = column.values(cells, seeded(1))
+    assert np.array_equal(column.cells([cell_text(each) for each in written]), cells)
+
+
+@pytest.mark.parametrize(
+    ("declaration", "middles"),
+    [
+        ("n: 0..9 by 4", [1.5, 5.5, 8.5]),
+        ("n: 0.0..1.0 by 0.5", [0.2, 0.7, 1.0]),
+        ("n: 0..9 by 1,4", [0, 2, 6.5]),
+        ("n: 0.0..100.0 by 10,50", [4.95, 29.95, 75.0]),
+    ],
+)
+def test_the_middle_of_a_bin_is_that_of_its_numbers(declaration: str, middles: list[float]) -> None:
+    column = declared(declaration)
+    assert isinstance(column, NumberColumn)
+    assert column.middles.tolist() == pytest.approx(middles)
+
+
 def test_a_number_without_width_has_about_twenty_bins() -> None:
     assert len(declared("n: 0..999").shown) == 20
     assert len(declared("n: 1..5").shown) == 5
@@ -160,6 +210,9 @@ def test_a_number_without_width_has_about_twenty_bins() -> None:
         ("n: 0..100 BY 20", "n: 0..100 by 20"),
         ("n: .5..1", "n: 0.5..1.0 by 0.1"),
         ("n: -.5...5 by .5", "n: -0.5..0.5 by 0.5"),
+        ("n: 0.00..9.00 by 1.00 , 2.5", "n: 0.00..9.00 by 1,2.5"),
+        ("n: 0..9 BY 1,2", "n: 0..9 by 1,2"),
+        ("n: 0..900 by 100,200", "n: 0..900 by 100,200"),
         ("d: 2024-01..2024-12 BY Quarter", "d: 2024-01..2024-12 by quarter"),
         ("c: id BY 5", "c: id by 5"),
         ("n: 1..5|x|*other", "n: 1..5|x|*other"),
@@ -227,6 +280,18 @@ def test_fresh_ids_follow_no_value_and_have_no_order() -> None:
         ("n: 9..5 by 1", "to grow"),
         ("n: 0..5 by 0", "wider than 0"),
         ("n: 0..5 by -1", "wider than 0"),
+        ("n: 0..50 by 10,", "to be declared as"),
+        (
+            "n: 0..50 by 25,10",
+            r"above 0 and below 50, found '25,10'\. Name the first number of each bin after",
+        ),
+        ("n: 0..50 by 10,10", "to begin at numbers that grow"),
+        ("n: 0..50 by 0,10", "to begin at numbers that grow"),
+        ("n: 0..50 by 10,50", "to begin at numbers that grow"),
+        ("n: 0..50 by -1,10", "to begin at numbers that grow"),
+        ("n: 0..50.0 by 1,2.25", r"found 2\.25 in 0\.\.50\.0\. Write the ends as 0\.00\.\.50\.00, or"),
+        ("n: 0..50 by 1," + "9" * 500, "at most 15 digits"),
+        ("n: 0..50000 by " + ",".join(map(str, range(1, 30_000))), "at most 20,000 values or bins"),
         ("n: 0..1000000 by 1", "at most 20,000 values or bins"),
         ("d: 2024-01..2024-02-01 by day", "both ends of 'd' to be days, or both months"),
         ("d: 2024-01..2024-05 by day", "by one of month, quarter, year"),
