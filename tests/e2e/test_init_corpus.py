@@ -119,7 +119,7 @@ def test_folders_of_files_are_read_as_files_are(folders: Path) -> None:
         assert ran.returncode == 2
         assert "other than the private corpus" in ran.stderr
     texts = dptext("init", "posts", "--public", "public", "--for", "texts", "--force", cwd=folders).stdout
-    assert "dptext privatize posts posts.private" in texts
+    assert "dptext privatize posts posts.released" in texts
 
 
 def test_how_many_there_are_is_for_the_user_to_say(letters: Path) -> None:

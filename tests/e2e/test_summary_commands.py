@@ -162,7 +162,7 @@ def test_authors_are_protected_together(folder: Path, tmp_path: Path) -> None:
 def test_a_dry_run_says_what_it_would_cost_and_reads_nothing(folder: Path) -> None:
     before = sorted(folder.iterdir())
     said = ran(folder, "summarize", "private.jsonl", "dry.summary", *POOL, *LABELLED, "--epsilon", 2, "--dry-run")
-    assert "Measured, each number of documents with this standard deviation of its noise: counts ±" in said
+    assert "documents, each number of documents with this standard deviation of its noise: counts ±" in said
     assert said.startswith("A run would release one summary. Nothing was read, drawn, charged or written.")
     assert "\nA record is a row.\n" in said
     told = json.loads(ran(folder, "summarize", "private.jsonl", "dry.summary", *POOL, *LABELLED, "--dry-run", "--json"))

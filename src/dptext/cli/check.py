@@ -40,8 +40,8 @@ _AGAIN: Final = (
 )
 _EMPTY: Final = "Empty  a text like any other: candidates, for example, releases a public text for it"
 _LONG: Final = """\
-Long   Texts of the pool leave as long as they are: take public texts that are as long. A language model writes some 200
-       words at most (--with words,lengths). Of a longer text the encoder reads the first 256 word pieces."""
+Long   Texts of the pool leave as long as they are: take public texts that are as long, and measure no words or lengths.
+       A language model writes some 200 words at most. Of a longer text the encoder reads the first 256 word pieces."""
 _AUTHORS: Final = "Who    {names} may name authors: --unit author --author-field NAME protects all texts of one"
 _TOO_LONG: Final = f"       A text of more than {MAX_CHARACTERS:,} characters is refused: cut it, or --on-error skip."
 _ONE_FORM: Final = "       Commands take one --delimiter and one --encoding for all files: save the others anew"
@@ -288,7 +288,7 @@ def _commands(found: Survey, source: str, typed: list[str], asked: list[str], kn
     public = f"--public PUBLIC{reads} {what} --epsilon 1 --about N"
     head = f"A corpus under one epsilon, from public texts of the same kind and form (PUBLIC). {told}"
     return [
-        f"{head}N: about how many texts:",
+        f"{head}N: about how many texts, or authors with --unit author:",
         f"  {shlex.join(['dptext', 'summarize', source, str(summary)])} {public} {shlex.join(typed)}".rstrip(),
         f"  {shlex.join(['dptext', 'write', str(summary), str(out)])}",
         by_law(Guarantee(1.0, 1e-5, Unit.DOCUMENT, Relation.ADD_OR_REMOVE_ONE)),

@@ -139,8 +139,12 @@ def corpus(
     known = {fields.text, label_field, *(each.name for each in declared)}
     guessed = any(record.label for record in made) and not any(record.label in meanings for record in pool)
     wordless = [_WORDLESS] if guessed and labels and not in_words(meanings.values()) else []
-    even = [] if worth is None or worth.verdict()[0] == "yes" else _even_note(made, labels, files.released)
-    notes = _mix_note(private, held) + even + _columns_note(asked, [name for name in there if name not in known], worth)
+    notes = [
+        *_mix_note(private, held),
+        *(_words_note(meanings) if guessed and not wordless else []),
+        *([] if worth is None or worth.verdict()[0] == "yes" else _even_note(made, labels, files.released)),
+        *_columns_note(asked, [name for name in there if name not in known], worth),
+    ]
     headline: list[str] = []
     if out is not None:
         report = _report(parts, held, rows, labels, embedder, seed)
@@ -213,6 +217,14 @@ def _mix_note(private: Sequence[Record], held: Sequence[Record]) -> list[str]:
         f"{found[1]!r}: {other:.0%}, in PRIVATE {own:.0%}): all accuracies hold for the mix of --test."
     )
     return [said]
+
+
+def _words_note(meanings: Mapping[str, str]) -> list[str]:
+    """Say by which words public texts were labelled, if these are the labels themselves: plainer ones may do better."""
+    if any(label != said for label, said in meanings.items()):
+        return []
+    shown = ", ".join(repr(each) for each in [*meanings][:_FEW_LABELS]) + ", ..." * (len(meanings) > _FEW_LABELS)
+    return [f"Public texts were labelled by the words {shown}: --names in plain words may make them stronger."]
 
 
 def _even_note(made: Sequence[Record], labels: Sequence[str], released: Path) -> list[str]:

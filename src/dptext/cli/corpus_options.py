@@ -28,7 +28,11 @@ class Promised:
     ] = None
     about: Annotated[
         int | None,
-        promises("--about", metavar="N", help="About how many documents or authors there are. It is public."),
+        promises(
+            "--about",
+            metavar="N",
+            help="About how many documents there are, or authors with --unit author: a round number, which is public.",
+        ),
     ] = None
     labels: Annotated[
         str | None,

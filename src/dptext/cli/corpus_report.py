@@ -72,7 +72,7 @@ class CorpusReport:
 
     def headline(self) -> list[str]:
         """Return the answers in words."""
-        return [self._training(), *self.notes, self._reading(), self._leaving()]
+        return [" ".join([self._training(), *self.notes]), self._reading(), self._leaving()]
 
     def _training(self) -> str:
         made = self.rows[self.released].get("accuracy")

@@ -89,7 +89,10 @@ def init(
         str | None,
         promises(metavar="A,B,...", help="The public set of labels of a corpus. Default: those of the public texts."),
     ] = None,
-    about: Annotated[int | None, promises(metavar="N", help="About how many there are, for a corpus.")] = None,
+    about: Annotated[
+        int | None,
+        promises(metavar="N", help="About how many documents there are, or authors with --unit author, for a corpus."),
+    ] = None,
     columns: Annotated[
         list[str] | None,
         promises("--column", metavar="'NAME: WHAT'", help="A column of a table, as for `summarize`. Repeatable."),

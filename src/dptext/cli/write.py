@@ -198,7 +198,8 @@ def write(
     print(made.guarantees[-1].sentence())
     page = f"{target.name}{REPORT_SUFFIXES[1]}"
     labelled = ["--label-field", fields.label] if fields.label else []
-    judged = ["dptext", "utility", "corpus", "PRIVATE", str(target), "--public", "POOL", *labelled]
+    read_by = ["--text-field", fields.text] if fields.text != TEXT_FIELD else []
+    judged = ["dptext", "utility", "corpus", "PRIVATE", str(target), "--public", "POOL", *read_by, *labelled]
     print(f"Next: {shlex.join(['dptext', 'explain', str(target)])}; open {page}.")
     print(f"Is it worth sharing? {shlex.join([*judged, '--out', 'report.html'])}")
 

@@ -307,8 +307,6 @@ def without_drafts(ready: Fitted) -> str:
     why = "no language model is installed" if absent else "drafts=0"
     said = f"No public drafts are written ({why}). Of words that the pool lacks, only frequent ones count.\n"
     said += "dptext summary show reads the summary" + ", and --writer pool writes from it" * chooses
-    told = "Words and lengths" if LENGTHS in ready.spec.blocks else "Words"
-    said += f". {told} choose no text of a pool, and take a part of epsilon" * chooses
     said += ". --writer builtin needs an installed language model, and those words alone steer it."
     known = ready.public.language == ENGLISH  # drafts of the model in another language are worth little
     return said + f"\nFor drafts, stop now, and run: {INSTALL}" * (absent and known)

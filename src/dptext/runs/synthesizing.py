@@ -330,7 +330,10 @@ def finished(
 def _written(spec: WritesFromSummary, summary: Summary, source: Randomness, on_progress: Progress | None) -> Synthetic:
     tells = on_progress is not None and isinstance(spec, CorpusSpec) and spec.tells
     call: Callable[..., Synthetic] = spec.written
-    return call(summary, source, on_progress) if tells else call(summary, source)
+    found = call(summary, source, on_progress) if tells else call(summary, source)
+    if isinstance(spec, CorpusSpec) and spec.writes and not found.texts:
+        raise DataError("Expected texts from the writer, found none that can be read. Try again, or another model.")
+    return found
 
 
 def _whole(found: Synthetic, certified: Callable[[str, int], Certificate], fields: Fields) -> Synthesized:

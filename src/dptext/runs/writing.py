@@ -325,7 +325,7 @@ def write(
             kept = more["kept"] = KeptWriting.begin(Path(keep), run, begun, replace=force)
             source = seeded(kept.seed)
     made = how.write(by.summary, source, **more)
-    if asked and (fewer := _fewer(made, how.size, mixed=bool(by.mix))):
+    if asked and (fewer := _fewer(made, how.size)):
         warnings.warn(fewer, stacklevel=2)
     table = WrittenColumns.of(by.summary, made, source)
     said = (
@@ -339,12 +339,12 @@ def write(
     )  # fmt: skip
 
 
-def _fewer(made: Synthetic, size: int, *, mixed: bool) -> str:
+def _fewer(made: Synthetic, size: int) -> str:
     """Return a warning that fewer texts, or others, leave than a call in Python asked for; empty if none is due."""
     if 0 < len(made.texts) < size:  # none is an error
         return f"{size:,} texts were asked for, and {len(made.texts):,} leave: `sentences` of the corpus say why."
     lacking = made.report.shortage
-    return lacking.sentence if mixed and lacking is not None else ""
+    return lacking.sentence if lacking is not None and lacking.others else ""
 
 
 def _too_large(of: Summary, how: FromPool | FromLanguage) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -19,6 +20,13 @@ _FREQUENT: Final = 0.2
 _INTERVAL: Final = 1.96  # half of one of 95%, in standard deviations
 
 
+_SHORT: Final = re.compile("[A-Za-z]{2,3}")
+_ABBREVIATED: Final = (
+    "Public texts and language models are read by the labels as they are written: if {!r} is an abbreviation, give "
+    "--names A,B,... (names=[...] in Python), the meaning of each in plain words."
+)
+
+
 def without_words(labels: Sequence[str], names: Sequence[str]) -> str:
     """Return a warning of labels such as 1, 2, 3 without `names` in words; empty if there is nothing to warn of."""
     if not labels or (names and tuple(names) != tuple(labels)) or in_words(labels):
@@ -27,6 +35,14 @@ def without_words(labels: Sequence[str], names: Sequence[str]) -> str:
         "Warning: the labels say nothing in words. Public texts and language models are read by the names of labels: "
         "give --names A,B,... (names=[...] in Python), the meaning of each in words, in the same order."
     )
+
+
+def abbreviated(labels: Sequence[str], names: Sequence[str]) -> str:
+    """Return a sentence on a label such as pos, which may be an abbreviation, without `names`; empty without one."""
+    short = (
+        next((label for label in labels if _SHORT.fullmatch(label)), "") if tuple(names) in ((), tuple(labels)) else ""
+    )
+    return short and _ABBREVIATED.format(short)
 
 
 @dataclass(frozen=True, slots=True)

@@ -131,10 +131,9 @@ class FromPool:
             leaving = np.bincount(rows.labels, minlength=len(spec.labels))
             often = max(1.0, len(rows) / len(pool.texts))
             about = often * self._about(summary, by_label, sizes, means.shape[1])
-            report = replace(
-                report,
-                shortage=shortage(spec.labels, summary.shares, about, leaving, len(rows), asked=bool(summary.wanted)),
-            )
+            lacking = shortage(spec.labels, summary.shares, about, leaving, len(rows), asked=bool(summary.wanted))
+            there = 0 if lacking is None else min(lacking.there, len(pool.texts))
+            report = replace(report, shortage=lacking and replace(lacking, there=there))
         names = [LABEL if each is None else spec.axes.names[each.axes[0]] for each in followed_columns(summary)]
         often = len(rows) / len(set(texts))
         said = " ".join(

@@ -26,7 +26,7 @@ from dptext.synthesis.blocks import (
     block_of,
     kind_of,
 )
-from dptext.synthesis.few import Foreseen, without_words
+from dptext.synthesis.few import Foreseen, abbreviated, without_words
 from dptext.synthesis.lengths import LengthBins
 from dptext.synthesis.lexicon import MOST_READ
 from dptext.synthesis.marginals import AUTO, NONE, Axes, Marginal, marginal_shares
@@ -54,6 +54,9 @@ _DIMS: Final = (64, 128, 256)
 _NOISY: Final = 6.5e-4
 _TOPIC_DIMS: Final = 64
 _ROUNDING: Final = 1e-9  # of sums of shares
+_FOR_MODELS: Final = (
+    "no text of the pool, and take a part of epsilon: measure them to read them, or for a language model."
+)
 _LENGTHS_ALONE: Final = (
     "Lengths without words are numbers to read: texts of the pool are as long as they are, and a language model is "
     "steered by --with words,lengths."
@@ -227,7 +230,17 @@ class MeasuredSpec(CorpusSpec, ABC):
     def advice(self) -> str:
         """Warnings of few units for what is measured, by the public statement `about`, beside the noise of numbers."""
         alone = bool(self.lengths) and not self.marks
-        also = filter(None, (_LENGTHS_ALONE * alone, without_words(self.labels, self.names)))
+        unread = bool(self.marks) and self.pool_writes
+        told = "Words and lengths choose" if self.lengths else "Words choose"
+        also = filter(
+            None,
+            (
+                _LENGTHS_ALONE * alone,
+                unread * f"{told} {_FOR_MODELS}",
+                without_words(self.labels, self.names),
+                abbreviated(self.labels, self.names),
+            ),
+        )
         return "\n".join([*self.foreseen.warnings(), *also])
 
     @property
@@ -244,7 +257,10 @@ class MeasuredSpec(CorpusSpec, ABC):
             name if kind_of(name) == POINTS else f"{name} ±{noise[name]:,.0f}" for name in self.blocks if name != UNLIKE
         )
         unit = "documents" if self.unit == "document" else "the weight of authors"
-        plan = f"Measured, each number of {unit} with this standard deviation of its noise: {', '.join(said)}."
+        plan = (
+            f"Measured as for about {self.about:,} {self.unit}s, each number of {unit} with this standard deviation of "
+            f"its noise: {', '.join(said)}."
+        )
         columns = (
             f"{each.name} has {len(each.shown):,} of them, the first is {each.shown[0]}, the last {each.shown[-1]}"
             for each in self.axes.columns

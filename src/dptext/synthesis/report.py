@@ -26,6 +26,7 @@ HARDLY_MORE_THAN_NOISE: Final = (
     "another encoding than was stated? dptext check tells."
 )
 _NAMED: Final = 8  # labels or topics in a sentence
+_FAR: Final = 3  # times fewer or more units than were announced
 
 
 @functools.lru_cache(maxsize=4)  # a report is read several times as it is written: each would take 1 ms and more
@@ -56,6 +57,7 @@ class Topics:
         lengths: numbers by length; None if no lengths were measured.
         columns: numbers by each column of the table.
         followed: columns of which the second follows the first, by more than noise explains.
+        about: the number of units that was announced; 0 if it is not known.
     """
 
     labels: tuple[str, ...]
@@ -71,6 +73,7 @@ class Topics:
     lengths: LengthNumbers | None = None
     columns: tuple[ColumnNumbers, ...] = ()
     followed: tuple[tuple[str, str], ...] = ()
+    about: int = 0
 
     @property
     def shown(self) -> tuple[str, ...]:
@@ -208,6 +211,7 @@ class Topics:
         if sum(numbers) < margin * math.sqrt(len(numbers)):
             return (HARDLY_MORE_THAN_NOISE,)
         said = [] if self.fit is None or self.fit.fits else [self.fit.sentence]
+        said += filter(None, [self._announced(sum(numbers), margin * math.sqrt(len(numbers)))])
         said += [] if self.shortage is None else [self.shortage.sentence]
         unseen = [name for name, n in zip(self.shown, numbers, strict=False) if n < margin]
         if unseen:
@@ -217,6 +221,20 @@ class Topics:
                 "otherwise in the corpus?"
             )
         return tuple(said)
+
+    def _announced(self, counted: float, half: float) -> str:
+        """Return a warning that far fewer or more units were counted than announced; empty if not, or not for sure.
+
+        Authors weigh at least 1 each, so that nothing is said of more weight.
+        """
+        fewer, more = counted + half < self.about / _FAR, counted - half > self.about * _FAR
+        if not self.about or not (fewer or (more and self.unit == "document")):
+            return ""
+        of = "number of documents" if self.unit == "document" else self.measure
+        return (
+            f"About {self.about:,} {self.unit}s were announced (--about), and the noisy {of} is {counted:,.0f}: what "
+            "is measured was chosen for another number, so look at the intervals. Measuring again costs epsilon again."
+        )
 
     def sentences(self) -> tuple[str, ...]:
         """Return the warnings, then the largest labels and topics, in plain words."""

@@ -106,6 +106,13 @@ class SummarySpec(MeasuredSpec):
         )
 
 
+def _otherwise_written(found: object) -> DataError:
+    """Return the error of a summary in another format. ValueError: that is no number of a format."""
+    if type(found) is not int or found < _FORMAT:
+        raise ValueError("Expected the number of a format.")
+    return DataError(f"Expected a summary of format {_FORMAT}, found {found}: update dptext to read it.")
+
+
 def _spec_of(values: Mapping[str, Json]) -> SummarySpec:
     """Return the settings that `settings` described."""
     given = {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
@@ -293,7 +300,7 @@ class Summary:
             found = Topics.of(spec.labels, cells.numbers, cells.deviation, topics.described, spec.unit, self.fit, own)
         long = self.known.get(LENGTHS)
         lengths = None if long is None else LengthNumbers.of(spec.bins, long)
-        found = replace(found, names=spec.names, words=self._words(), lengths=lengths)
+        found = replace(found, names=spec.names, words=self._words(), lengths=lengths, about=spec.about)
         if not spec.axes.columns:
             return found
         columns = column_numbers(spec.axes, spec.marginals, self.known)
@@ -334,10 +341,8 @@ class Summary:
         try:
             arrays = load(data)
             head = json.loads(arrays["described"].tobytes())
-            if head["format"] != _FORMAT:
-                raise DataError(
-                    f"Expected a summary of format {_FORMAT}, found {head['format']!r}: another dptext wrote it."
-                )
+            if (found := head["format"]) != _FORMAT:
+                raise _otherwise_written(found)
             spec = _spec_of(head["settings"])
             public = Public.of_stored(
                 head["public"],
@@ -353,6 +358,8 @@ class Summary:
             }
             _require_whole(spec, public, known)
             return cls(spec, public, known, tuple(map(str, head["releases"])))
+        except DataError:
+            raise
         except (SafetensorError, LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError):
             raise DataError("This is not a summary that dptext wrote.") from None
 

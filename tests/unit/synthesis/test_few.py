@@ -1,11 +1,14 @@
 """What noise will hide is said before anything is charged, by public numbers alone."""
 
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from dptext.mechanism import settings
 from dptext.runs.specs import synthesis_from_settings
+from dptext.synthesis.report import Topics
 
 FOUR = ["health", "travel", "money", "leisure"]
 SAID = [
@@ -35,7 +38,7 @@ def test_what_noise_will_hide_is_said_by_public_numbers(given: dict[str, Any], s
     found = synthesis_from_settings({"kind": "summary", **given}).advice  # no corpus is there
     assert sum(said in line for line in found.splitlines()) == 1
     more = synthesis_from_settings({"kind": "summary", **given, "about": 1_000_000})
-    assert more.advice == ""
+    assert not [line for line in more.advice.splitlines() if line.startswith("Warning")]
 
 
 def test_labels_that_are_no_words_ask_for_names() -> None:
@@ -47,6 +50,37 @@ def test_labels_that_are_no_words_ask_for_names() -> None:
         assert synthesis_from_settings({**given, "labels": labels, "names": names}).advice == ""
     for labels in (["1", "good"], ["health", "travel"], ["好", "坏"]):
         assert synthesis_from_settings({**given, "labels": labels}).advice == ""
+
+
+def test_short_labels_may_be_abbreviations() -> None:
+    given = {"kind": "summary", "about": 5000}
+    said = synthesis_from_settings({**given, "labels": ["good", "bad"]}).advice
+    assert "if 'bad' is an abbreviation, give --names" in said
+    assert (
+        synthesis_from_settings({**given, "labels": ["good", "bad"], "names": ["a good film", "a bad one"]}).advice
+        == ""
+    )
+    assert synthesis_from_settings({**given, "labels": ["good", "poor"]}).advice == ""
+
+
+def test_words_are_said_to_choose_no_text_of_a_pool() -> None:
+    given = {"kind": "summary", "about": 50_000, "labels": ["health", "travel"]}
+    assert "Words choose no text of the pool" in synthesis_from_settings({**given, "marks": 5}).advice
+    both = synthesis_from_settings({**given, "marks": 5, "lengths": [8, 16]}).advice
+    assert "Words and lengths choose no text of the pool, and take a part of epsilon" in both
+    without = synthesis_from_settings({**given, "marks": 5, "points": False}).advice
+    assert "choose no text" not in without, "no pool is read"
+
+
+def test_another_number_than_announced_is_said() -> None:
+    for unit, numbers, about, said in (
+        ("document", (900.0, 600.0), 5000, True), ("document", (900.0, 600.0), 4000, False),
+        ("document", (900.0, 600.0), 400, True), ("author", (900.0, 600.0), 400, False),
+        ("author", (100.0, 85.0), 1500, True), ("document", (900.0, 600.0), 0, False),
+    ):  # fmt: skip
+        report = Topics.of(("a", "b"), np.array(numbers)[:, None], 9.0, (), unit, None)
+        found = "".join(replace(report, about=about).warnings)
+        assert (f"About {about:,} {unit}s were announced (--about)" in found) == said
 
 
 def test_means_by_group_have_their_noise_by_public_numbers() -> None:

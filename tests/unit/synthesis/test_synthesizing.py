@@ -149,7 +149,7 @@ def test_by_author_nobody_shares_a_name_and_no_assumption_is_left_out(tmp_path: 
 
 
 def test_a_report_alone(tmp_path: Path) -> None:
-    found = dp.synthesize(RECORDS, POOL, **TOPICS)  # type: ignore[arg-type]
+    found = dp.synthesize(RECORDS, POOL, **TOPICS, about=len(RECORDS))  # type: ignore[arg-type]
     assert not found.releases
     found.write(tmp_path / "t.json")
     assert dp.verify(certificate_path(tmp_path / "t.json")).certificate.records == 0
@@ -468,7 +468,7 @@ def path_mode(path: Path) -> int:
 
 def test_a_report_by_author_does_not_call_its_weights_authors() -> None:
     """Records of an author in k cells have length 1 together, and weigh sqrt(k)."""
-    labelled = {"labels": LABELS, "epsilon": 50, "unit": "author"}
+    labelled = {"labels": LABELS, "epsilon": 50, "unit": "author", "about": 30}
     found = dp.synthesize(RECORDS, POOL, **{**TOPICS, **labelled})  # type: ignore[arg-type]
     weight, authors = sum(map(sum, found.report.counts)), len({record.author for record in RECORDS})
     assert weight > authors + 4 * found.report.margin
