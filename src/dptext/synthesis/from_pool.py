@@ -132,8 +132,8 @@ class FromPool:
             often = max(1.0, len(rows) / len(pool.texts))
             about = often * self._about(summary, by_label, sizes, means.shape[1])
             lacking = shortage(spec.labels, summary.shares, about, leaving, len(rows), asked=bool(summary.wanted))
-            there = 0 if lacking is None else min(lacking.there, len(pool.texts))
-            report = replace(report, shortage=lacking and replace(lacking, there=there))
+            most = len(pool.texts)  # texts that leave again are counted once
+            report = replace(report, shortage=lacking and replace(lacking, there=min(lacking.there, most)))
         names = [LABEL if each is None else spec.axes.names[each.axes[0]] for each in followed_columns(summary)]
         often = len(rows) / len(set(texts))
         said = " ".join(
