@@ -130,7 +130,8 @@ def columns_from(
     The second list names the columns of which values suggest no declaration, such as those of many different values.
 
     The column `text` and those `without` are left out; `how` says how the file is read, as `survey` takes it. Ends of
-    numbers and dates are rounded outwards. They are in the order of the table, and given ones that it lacks come last.
+    numbers and dates are rounded outwards, but one of hundred skewed numbers may be above. They are in the order of the
+    table, and given ones that it lacks come last.
     ConfigError: no column is left.
     """
     own, found = [*given], survey(Path(public), text=text, **how)

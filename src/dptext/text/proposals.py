@@ -86,7 +86,8 @@ class Proposal:
         self.dates = min(low, day), max(high, day)
 
     def line(self, name: str, *, unique: bool) -> str:
-        """Return a declaration; empty if none fits. Ends of numbers and dates are rounded outwards.
+        """Return a declaration; empty if none fits. Ends of numbers and dates are rounded outwards; one of
+        hundred skewed numbers may be above the end.
 
         `unique` says that each row has another value.
         """
