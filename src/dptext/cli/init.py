@@ -57,7 +57,7 @@ _EXAMPLES: Final = """
 # [columns]
 # priority = "low|normal|high"            # listed values; any other leaves as "other"
 # "channel?" = "mail|web|*rest"           # may be null; any other leaves as "rest"
-# amount = "0.00..500.00 by 100"          # numbers in bins, with two decimals
+# amount = "0.00..500.00 by 10,50,200"    # numbers in bins that begin there, with two decimals
 # day = "2026-01..2026-12 by month"       # dates
 # ticket = "id"                           # fresh ids: those of the file are not read
 """
