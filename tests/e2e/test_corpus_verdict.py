@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import functools
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
@@ -23,6 +24,11 @@ JUDGE = ["utility", "corpus", "private.jsonl", "corpus.jsonl", "--public", "pool
 NAMES = ("sport", "trade", "music")
 
 
+@functools.cache
+def hashed(letters: str) -> int:
+    return hashlib.sha256(letters.encode()).digest()[0]
+
+
 class HashedSyllables:
     """Stands in for the sentence encoder: letters by two, hashed to coordinates."""
 
@@ -32,7 +38,7 @@ class HashedSyllables:
         found = np.zeros((len(texts), self.dim))
         for row, text in zip(found, texts, strict=True):
             for i in range(len(text)):
-                row[hashlib.sha256(text[i : i + 2].encode()).digest()[0] % self.dim] += 1
+                row[hashed(text[i : i + 2]) % self.dim] += 1
         return found / np.maximum(np.linalg.norm(found, axis=1, keepdims=True), 1e-9)
 
 
@@ -74,8 +80,8 @@ def data(*more: str) -> dict[str, dict[str, str]]:
 
 
 def test_a_small_corpus_that_beats_as_many_public_texts_is_told_to_grow() -> None:
-    """Sixty good texts lose to 1,200 bad ones by their number alone."""
-    write(private=texts(600, 1), test=texts(400, 2), pool=texts(1_200, 3, wrong=0.45), corpus=texts(60, 4))
+    """Forty good texts lose to 600 bad ones by their number alone."""
+    write(private=texts(200, 1), test=texts(300, 2), pool=texts(600, 3, wrong=0.45), corpus=texts(40, 4))
     found = data("--test", "test.jsonl")
     assert found["worth"]["verdict"] == "in part", found["answer"]
     assert "more than as many public texts of the same mix, but" in found["answer"][0]
@@ -84,18 +90,18 @@ def test_a_small_corpus_that_beats_as_many_public_texts_is_told_to_grow() -> Non
 
 
 def test_a_draw_of_public_texts_is_told_to_be_left() -> None:
-    pool = texts(1_200, 3)
-    write(private=texts(600, 1), test=texts(400, 2), pool=pool, corpus=pool[:60])
+    pool = texts(400, 3)
+    write(private=texts(200, 1), test=texts(200, 2), pool=pool, corpus=pool[:30])
     found = data("--test", "test.jsonl")
     assert found["worth"]["verdict"] == "no"
-    assert "less than all 1,200 public texts: take the public texts." in found["answer"][0]
+    assert "less than all 400 public texts: take the public texts." in found["answer"][0]
 
 
 def test_one_lucky_draw_of_public_texts_does_not_decide() -> None:
     """As many public texts have the mean of some draws: no draw alone has that accuracy."""
-    write(private=texts(300, 1), test=texts(200, 2), pool=texts(600, 3), corpus=texts(30, 4))
+    write(private=texts(100, 1), test=texts(100, 2), pool=texts(300, 3), corpus=texts(30, 4))
     rows = data("--test", "test.jsonl")["rows"]
-    right = 200 * rows["as many, same mix"]["accuracy"]["value"]  # type: ignore[index,operator]
+    right = 100 * rows["as many, same mix"]["accuracy"]["value"]  # type: ignore[index,operator]
     assert 8 * right == pytest.approx(round(8 * right))
     assert right != pytest.approx(round(right))
     assert rows["as many, same mix"].keys() == {"accuracy"}  # type: ignore[attr-defined]
@@ -103,11 +109,11 @@ def test_one_lucky_draw_of_public_texts_does_not_decide() -> None:
 
 def test_public_texts_with_other_labels_are_labelled_by_the_names() -> None:
     """A classifier of foreign labels is never right. That made any corpus look better than public texts."""
-    pool = [{**row, "topic": "unknown"} for row in texts(400, 3)]
-    write(private=texts(300, 1), test=texts(200, 2), pool=pool, corpus=texts(100, 4))
+    pool = [{**row, "topic": "unknown"} for row in texts(200, 3)]
+    write(private=texts(100, 1), test=texts(100, 2), pool=pool, corpus=texts(60, 4))
     found = data("--test", "test.jsonl")
     assert found["rows"]["public-only"]["accuracy"]["value"] > 0.6  # type: ignore[index]
-    assert "all 400 public texts" in found["answer"][0]
+    assert "all 200 public texts" in found["answer"][0]
     assert "(labelled by the names of the labels)" in found["answer"][0]
 
 
@@ -115,9 +121,9 @@ def test_labels_that_say_nothing_in_words_label_no_public_texts() -> None:
     """By digits they were labelled at random, and any corpus taught more. Labels of their own need no words."""
     stars = {name: i + 1 for i, name in enumerate(NAMES)}
     for name, seed in (("private", 1), ("test", 2), ("pool", 3), ("corpus", 4)):
-        write(**{name: [{**row, "topic": stars[str(row["topic"])]} for row in texts(200, seed)]})
+        write(**{name: [{**row, "topic": stars[str(row["topic"])]} for row in texts(120, seed)]})
     assert data("--test", "test.jsonl")["worth"] is not None
-    write(pool=[{"text": row["text"]} for row in texts(200, 3)])
+    write(pool=[{"text": row["text"]} for row in texts(120, 3)])
     found, said = data("--test", "test.jsonl"), "These labels say nothing in words, so public texts cannot be labelled:"
     assert found["worth"] is None
     assert "accuracy" in found["rows"]["released"]
@@ -147,31 +153,31 @@ def test_words_are_letters_in_a_row_or_signs_that_are_words(names: Sequence[str]
 
 def test_a_corpus_of_one_label_is_no_yes_and_random_labels_judge_nothing() -> None:
     weights = (8, 1, 1)
-    same = [{**row, "topic": "sport"} for row in texts(200, 4)]
-    bad = [row for row in texts(400, 3, wrong=0.9) if row["topic"] != "sport"]
-    write(private=texts(400, 1, weights=weights), test=texts(300, 2, weights=weights), pool=bad, corpus=same)
+    same = [{**row, "topic": "sport"} for row in texts(100, 4)]
+    bad = [row for row in texts(200, 3, wrong=0.9) if row["topic"] != "sport"]
+    write(private=texts(200, 1, weights=weights), test=texts(200, 2, weights=weights), pool=bad, corpus=same)
     found = data("--test", "test.jsonl")
     assert found["worth"]["verdict"] == "not shown"
     assert "the most frequent label alone" in found["answer"][0]
     rng = np.random.default_rng(0)
-    write(**{name: [{**row, "topic": NAMES[rng.integers(0, 3)]} for row in texts(300, seed)]
+    write(**{name: [{**row, "topic": NAMES[rng.integers(0, 3)]} for row in texts(150, seed)]
              for seed, name in enumerate(("private", "test", "pool", "corpus"))})  # fmt: skip
     assert "are not shown to teach more than the most frequent label" in data("--test", "test.jsonl")["answer"][0]
 
 
 def test_another_mix_of_the_test_file_is_said() -> None:
-    write(private=texts(300, 1), test=texts(200, 2, weights=(8, 1, 1)), pool=texts(300, 3), corpus=texts(300, 4))
+    write(private=texts(150, 1), test=texts(100, 2, weights=(8, 1, 1)), pool=texts(150, 3), corpus=texts(150, 4))
     said = data("--test", "test.jsonl")["answer"][0]
     assert "The labels of --test have another mix than those of PRIVATE" in said
     assert "'sport': 8" in said
-    write(test=texts(200, 2))
+    write(test=texts(100, 2))
     assert "another mix" not in data("--test", "test.jsonl")["answer"][0]
 
 
 def test_uneven_labels_of_a_corpus_from_a_summary_name_the_even_mix() -> None:
     """Of 70 in 100 texts of one label a classifier learnt .58, of as many of each .79, from one summary."""
-    pool = texts(300, 3, wrong=0.3)
-    write(private=texts(300, 1, weights=(8, 1, 1)), test=texts(200, 2), pool=pool)
+    pool = texts(240, 3, wrong=0.3)
+    write(private=texts(300, 1, weights=(8, 1, 1)), test=texts(150, 2), pool=pool)
     made = dp.summarize(
         "private.jsonl", "pool.jsonl", label="topic", labels=NAMES, encoder="glove", epsilon=8.0, about=300
     )
@@ -188,7 +194,7 @@ def test_uneven_labels_of_a_corpus_from_a_summary_name_the_even_mix() -> None:
 
 def test_labels_of_the_test_file_are_those_of_private_however_they_are_spelled() -> None:
     codes = {name: i for i, name in enumerate(NAMES)}
-    parts = {"private": texts(200, 1), "test": texts(150, 2), "pool": texts(200, 3), "corpus": texts(200, 4)}
+    parts = {"private": texts(100, 1), "test": texts(80, 2), "pool": texts(100, 3), "corpus": texts(100, 4)}
     for name, rows in parts.items():
         spelling = "{}.0" if name == "test" else "{}"
         write(**{name: [{**row, "topic": spelling.format(codes[str(row["topic"])])} for row in rows]})
@@ -204,9 +210,9 @@ STARS = ("--column", "stars: 1..5 by 1")
 
 def test_a_test_file_without_the_columns_is_refused_with_a_remedy_that_works() -> None:
     """Of JSON each row seemed to have an empty cell; of CSV the remedy named an option that does not help."""
-    write(private=table(100, 1), test=texts(100, 2), pool=texts(100, 3), corpus=table(100, 4), whole=table(100, 2))
+    write(private=table(60, 1), test=texts(60, 2), pool=texts(60, 3), corpus=table(60, 4), whole=table(60, 2))
     with Path("test.csv").open("w", newline="", encoding="utf-8") as file:
-        csv.writer(file).writerows([("text", "topic"), *((row["text"], row["topic"]) for row in texts(100, 2))])
+        csv.writer(file).writerows([("text", "topic"), *((row["text"], row["topic"]) for row in texts(60, 2))])
     for name in ("test.jsonl", "test.csv"):
         refused = judge("--test", name, *STARS)
         assert isinstance(refused.exception, ConfigError)
@@ -216,7 +222,7 @@ def test_a_test_file_without_the_columns_is_refused_with_a_remedy_that_works() -
         assert "columns=" not in said
     assert judge("--test", "whole.jsonl", *STARS).exit_code == 0
     assert judge(*STARS).exit_code == 0
-    write(private=texts(100, 1))
+    write(private=texts(60, 1))
     assert "'stars' in PRIVATE" in str(judge(*STARS).exception)
     Path("corpus.jsonl").rename("corpus.txt")
     text = CliRunner().invoke(app, ["corpus.txt" if each == "corpus.jsonl" else each for each in JUDGE] + [*STARS])
@@ -225,7 +231,7 @@ def test_a_test_file_without_the_columns_is_refused_with_a_remedy_that_works() -
 
 def test_a_verdict_on_a_table_says_that_it_is_not_on_columns() -> None:
     """The column of labels may be declared, too."""
-    write(private=table(200, 1), test=table(150, 2), pool=texts(200, 3), corpus=table(200, 4))
+    write(private=table(100, 1), test=table(80, 2), pool=texts(100, 3), corpus=table(100, 4))
     done = judge("--test", "test.jsonl", *STARS, "--column", f"topic: {'|'.join(NAMES)}", "--out", "page.html")
     assert done.exit_code == 0, (done.output, done.exception)
     said = "This verdict is on texts and their label alone: public texts have no such columns. Columns are judged below"
@@ -243,7 +249,7 @@ def test_a_verdict_on_a_table_says_that_it_is_not_on_columns() -> None:
 
 
 def test_page_and_screen_have_the_same_intervals_and_the_page_explains_each_row() -> None:
-    write(private=texts(200, 1), test=texts(150, 2), pool=texts(300, 3), corpus=texts(60, 4))
+    write(private=texts(100, 1), test=texts(80, 2), pool=texts(150, 3), corpus=texts(40, 4))
     given = ("--test", "test.jsonl", "--out", "page.html")
     done = judge(*given, "--details")
     assert done.exit_code == 0, (done.output, done.exception)

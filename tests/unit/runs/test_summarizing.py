@@ -29,6 +29,7 @@ from dptext.sampling.randomness import seeded
 from dptext.synthesis.blocks import COUNTS
 from dptext.synthesis.summary import SummarySpec
 from dptext.synthesis.sums import Draws
+from loaded_once import encoder_once  # noqa: F401  # a fixture
 
 LABELS = ("health", "travel", "money", "leisure")
 PRIVATE, POOL = dp.sample_records(317, seed=1), [r.text for r in dp.sample_records(200, seed=2)]
@@ -517,6 +518,7 @@ def test_no_private_value_changes_the_type_of_labels() -> None:
     assert found[0] == found[1]
 
 
+@pytest.mark.usefixtures("encoder_once")
 def test_what_a_summary_says_is_read_without_its_encoders(tmp_path: Path) -> None:
     """Networks and scikit-learn take seconds to load: numbers and a corpus of the pool need neither."""
     rows, pool = dp.sample_records(60, seed=1), [each.text for each in dp.sample_records(90, seed=2)]
@@ -524,15 +526,12 @@ def test_what_a_summary_says_is_read_without_its_encoders(tmp_path: Path) -> Non
     made.write(tmp_path / "a.summary")
     script = (
         "import sys; from dptext.cli.app import app\n"
-        "app(sys.argv[1:], standalone_mode=False)\n"
-        "print(*{'numba', 'sklearn', 'tokenizers', 'torch'} & {*sys.modules}, file=sys.stderr)\n"
+        "for command in (['summary', 'show', 'a.summary'], ['write', 'a.summary', 'out.csv']):\n"
+        "    app(command, standalone_mode=False)\n"
+        "    print(*{'numba', 'sklearn', 'tokenizers', 'torch'} & {*sys.modules}, file=sys.stderr)\n"
     )
-    for command in (["summary", "show"], ["write"]):
-        out = [] if command[0] == "summary" else [str(tmp_path / "out.csv")]
-        done = subprocess.run(
-            [sys.executable, "-c", script, *command, str(tmp_path / "a.summary"), *out],
-            check=True, capture_output=True, text=True, cwd=tmp_path,
-        )  # fmt: skip
-        assert not done.stderr.strip(), done.stderr
+    done = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True, cwd=tmp_path)
+    assert done.stderr.split("\n") == ["", "", ""], done.stderr
+    assert (tmp_path / "out.csv").exists()
     again = dp.summarize(rows, like=tmp_path / "a.summary", label="label")  # loads the encoder, to read private texts
     assert again.certificate.settings["encoder"] == "sentence"
