@@ -176,8 +176,8 @@ def test_another_mix_of_the_test_file_is_said() -> None:
 
 def test_uneven_labels_of_a_corpus_from_a_summary_name_the_even_mix() -> None:
     """Of 70 in 100 texts of one label a classifier learnt .58, of as many of each .79, from one summary."""
-    pool = texts(240, 3, wrong=0.3)
-    write(private=texts(300, 1, weights=(8, 1, 1)), test=texts(150, 2), pool=pool)
+    pool = texts(300, 3, wrong=0.3)
+    write(private=texts(300, 1, weights=(8, 1, 1)), test=texts(200, 2), pool=pool)
     made = dp.summarize(
         "private.jsonl", "pool.jsonl", label="topic", labels=NAMES, encoder="glove", epsilon=8.0, about=300
     )
