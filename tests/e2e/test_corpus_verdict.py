@@ -179,11 +179,11 @@ def test_uneven_labels_of_a_corpus_from_a_summary_name_the_even_mix() -> None:
     pool = texts(300, 3, wrong=0.3)
     write(private=texts(300, 1, weights=(8, 1, 1)), test=texts(200, 2), pool=pool)
     made = dp.summarize(
-        "private.jsonl", "pool.jsonl", label="topic", labels=NAMES, encoder="glove", epsilon=8.0, about=300
+        "private.jsonl", "pool.jsonl", label="topic", labels=NAMES, encoder="glove", epsilon=8.0, about=300, seed=1
     )
     said = "`dptext write --mix music=0.33,sport=0.33,trade=0.33`."
     for mix, uneven in ((None, True), (dict.fromkeys(NAMES, 1 / 3), False)):
-        written = dp.write(made, mix=mix, size=100)
+        written = dp.write(made, mix=mix, size=100, seed=1)
         written.write("corpus.jsonl", force=True)
         found = data("--test", "test.jsonl")
         assert (said in found["answer"][0]) is uneven, found["answer"]
