@@ -25,7 +25,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_corpus_with_its_certificate_and_report(folder: Path) -> None:
     given = ("synthesize", "private.jsonl", "out.csv", "--public", "pool.jsonl", *SMALL, "--set", "epsilon=2")
-    done = dptext(*given, "--set", LABELS, "--label-field", "label", cwd=folder)
+    done = dptext(*given, "--set", LABELS, "--label-field", "label", "--about", 300, cwd=folder)
     assert done.returncode == 0, done.stderr
     first = done.stdout.splitlines()
     assert "epsilon 2" in first[0]

@@ -34,6 +34,7 @@ from dptext.mechanism import Mechanism
 from dptext.runs.agreed import Agreed, agreed
 from dptext.runs.certificate import MANIFEST, Certificate, Manifest, Part
 from dptext.runs.plan import Plan
+from dptext.runs.statements import stays_charged
 from dptext.runs.states import FolderState, settings_digest
 from dptext.runs.streaming import typed
 from dptext.sampling.randomness import Randomness, secure, seeded
@@ -277,7 +278,12 @@ class _FolderRun:
             if not self.plan.resume and not (isinstance(error, LedgerError) and error.unsure):
                 self._throw_away(state)  # nothing was charged and nothing drawn
             raise
-        digests = self._privatized(job, parts, counts, surveys, on_progress)
+        try:
+            digests = self._privatized(job, parts, counts, surveys, on_progress)
+        except DataError as error:  # a file changed: what was drawn is thrown away, and the charge is not
+            if charge is not None and self.payment is not None and self.payment.key is None:
+                error.args = (f"{error} {stays_charged(charge.key)}",)
+            raise
         sums = zip(parts, digests, strict=True)
         made = (Part(self.place.named(part.name, state.token), part.size, digest) for part, digest in sums)
         manifest = Manifest(tuple(made)).to_json()

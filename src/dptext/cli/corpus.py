@@ -30,7 +30,7 @@ from dptext.cli.corpus_rows import (
     table_of_means,
 )
 from dptext.cli.kept import kept_beside
-from dptext.cli.terminal import say
+from dptext.cli.terminal import counted, say
 from dptext.cli.utility import NOT_PRIVATE, cell
 from dptext.embeddings.embedder import Embedder, RememberingEmbedder
 from dptext.errors import ConfigError, DPTextError, HeaderError
@@ -64,7 +64,12 @@ _HEADS = ("accuracy", "macro_f1", "told_apart", "frechet", "precision", "recall"
 
 @dataclass(frozen=True, slots=True)
 class CorpusFiles:
-    private: Annotated[Path, options.records_argument(metavar="PRIVATE", help="The private records.")]
+    private: Annotated[
+        Path,
+        options.records_argument(
+            metavar="PRIVATE", help="The private records: a file, or a folder, such as that of several months."
+        ),
+    ]
     released: Annotated[Path, options.file_argument(metavar="OUT", help="What `synthesize` wrote, or another corpus.")]
     public: Annotated[Path, options.records_option(help="The pool, with its labels if it has some.")]
     test: Annotated[
@@ -134,7 +139,8 @@ def corpus(
     fewer = {AS_MANY: as_many(own, made, seed), AS_MANY_PUBLIC: as_many(pool, made, seed)}
     all_parts = {**parts, **{row: records for row, records in fewer.items() if records}}
     meanings = _meanings(files.released, labels, names)
-    rows, worth = measured(all_parts, private, real, meanings, embedder, seed)
+    with counted("judging", "rows") as tell:
+        rows, worth = measured(all_parts, private, real, meanings, embedder, seed, tell)
     of_columns, means = compared(rows, schema, label_field, labels, all_parts, real, seed)
     known = {fields.text, label_field, *(each.name for each in declared)}
     guessed = any(record.label for record in made) and not any(record.label in meanings for record in pool)

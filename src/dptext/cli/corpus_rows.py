@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -98,14 +98,16 @@ def measured(
     names: Mapping[str, str],
     embedder: Embedder,
     seed: int,
+    on_row: Callable[[int, int], None],
 ) -> tuple[dict[str, dict[str, Estimate | float]], CorpusWorth | None]:
     """Return the numbers of each row, and what the corpus is worth, if all rows have labels.
 
-    `names` are the meanings of labels; none without labels.
+    `names` are the meanings of labels; none without labels. `on_row` is called with the number of rows done and of all.
     """
     taught = _Taught(real, names, embedder, seed)
     mix = Counter(record.label for record in parts[RELEASED] if record.label)
-    for row, records in parts.items():
+    for i, (row, records) in enumerate(parts.items()):
+        on_row(i, len(parts))
         texts, given = [each.text for each in records], [each.label for each in records]
         kept = corpus_kept(
             texts, given, private=private, real=real, pool=parts[PUBLIC_ONLY], labels=[*names], embedder=embedder,

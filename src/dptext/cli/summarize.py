@@ -59,8 +59,9 @@ class PromisedLike(Promised):
         promises(
             "--column",
             metavar="'NAME: WHAT'",
-            help="A column of the table, by its public values: 'priority: low|high', 'amount: 0..5000 by 20' or 'by 50,200', "
-            "'day: 2024-01..2026-12 by month', 'country: @FILE', 'customer: id'. NAME? may be null. Repeatable.",
+            help="A column of the table, by its public values: 'priority: low|high', 'amount: 0..5000 by 20' or "
+            "'by 50,200', 'day: 2024-01..2026-12 by month', 'country: @FILE', 'customer: id'. "
+            "NAME? may be null. Repeatable.",
         ),
     ] = None
     pairs: Annotated[

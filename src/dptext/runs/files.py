@@ -22,6 +22,7 @@ from dptext.privacy.guarantee import Guarantee
 from dptext.runs.agreed import Agreed, agreed
 from dptext.runs.certificate import Certificate, certificate_path, check_name
 from dptext.runs.plan import Plan
+from dptext.runs.statements import stays_charged
 from dptext.runs.states import FileState, draft_path, fingerprint, settings_digest
 from dptext.runs.streaming import limited, release, released, typed
 from dptext.runs.unfinished import Unfinished
@@ -180,8 +181,7 @@ class _FileRun:
                     raise
                 self.beside.clean()
                 if charge is not None and self.due is not None and self.due.payment.key is None:
-                    again = f"--charge-key {charge.key} pays with it for a run with the same settings and subjects"
-                    error.args = (f"{error} What was charged stays charged: {again}.",)
+                    error.args = (f"{error} {stays_charged(charge.key)}",)
                 raise
 
     def _digest(self) -> str:

@@ -24,6 +24,12 @@ if TYPE_CHECKING:  # the ledger is loaded by those who use one
     from dptext.runs.payment import Due, Payment
 
 
+def stays_charged(key: str) -> str:
+    """Return a sentence on a charge with this key, whose run ended without a release."""
+    with_it = f"--charge-key {key} pays with it for a run with the same settings and subjects"
+    return f"What was charged stays charged: {with_it}."
+
+
 class Promising(Protocol):
     """A fitted mechanism or synthesis."""
 

@@ -64,12 +64,21 @@ class Unpublished:
         for path in paths_of(self.target):
             refuse_inputs(path, self.inputs)
             if not resume:
-                Target(path, self.force, self.inputs, private=False).check()
+                self._check_free(path)
         if not resume and not self.force and self.load() is not None:
             raise ConfigError(
                 f"An unfinished run lies beside {self.target}: --resume goes on, --force begins anew, which is charged "
                 "anew unless --charge-key names its charge."
             )
+
+    def _check_free(self, path: Path) -> None:
+        try:
+            Target(path, self.force, self.inputs, private=False).check()
+        except ConfigError as error:
+            if self.force or self.load() is not None or not certificate_path(self.target).exists():
+                raise
+            free = f" From a summary, dptext write {self.target} OUT writes for free." * (path.suffix == ".summary")
+            raise ConfigError(f"{error} The run would measure again, which costs epsilon again.{free}") from None
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:

@@ -239,9 +239,22 @@ class MeasuredSpec(CorpusSpec, ABC):
                 unread * f"{told} {_FOR_MODELS}",
                 without_words(self.labels, self.names),
                 abbreviated(self.labels, self.names),
+                self._apart,
             ),
         )
         return "\n".join([*self.foreseen.warnings(), *also])
+
+    @property
+    def _apart(self) -> str:
+        """A warning that no two columns are measured together; empty if some are."""
+        topic = self.axes.topic
+        could = [name for name, each in self.axes.pairs.items() if topic not in each.axes]
+        if not could or self.pairs or any(len(each.axes) == 2 and topic not in each.axes for each in self.marginals):
+            return ""
+        return (
+            "Warning: no two columns are measured together, so their values leave independently of each other. "
+            f"--pairs {could[0]} measures two; --dry-run says what noise does."
+        )
 
     @property
     def foreseen(self) -> Foreseen:

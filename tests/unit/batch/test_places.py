@@ -3,7 +3,10 @@
 import errno
 import json
 import os
+import re
 import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +14,10 @@ import pytest
 
 import dptext as dp
 from dptext.batch import places
+from dptext.batch.engines import Here
 from dptext.batch.places import Disk, place_at
 from dptext.batch.targets import Objects, filled
-from dptext.errors import ConfigError
+from dptext.errors import ConfigError, DataError
 from dptext.ledger.books import Ledger
 from dptext.runs.certificate import MANIFEST
 from dptext.runs.payment import Payment
@@ -176,6 +180,32 @@ def test_beginning_a_paid_run_anew_is_said_to_be_charged_anew(
         again()
     with pytest.raises(ConfigError, match=f"these differ. Begin anew with --force{costs}\\.$"):
         again(resume=True, delta=1e-9)
+
+
+def test_a_paid_run_over_a_file_that_changed_names_the_key_that_pays_with_its_charge(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, payment = shards(tmp_path / "in", 150), account(tmp_path)
+    path = source / "s0.jsonl"
+    whole = path.read_text("utf-8")
+
+    class Changing(Here):
+        def answers(self, job: object, tasks: Sequence[Any]) -> Iterator[tuple[int, Any]]:
+            if tasks[0][0] == "privatize":
+                path.write_text("".join(whole.splitlines(keepends=True)[:-1]), "utf-8")
+            return super().answers(job, tasks)
+
+    def go(paid: Payment) -> None:
+        dp.privatize_dataset(source, tmp_path / "out", mechanism(), plan=plan(), dataset=here(), payment=paid)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("dptext.batch.engines.Here", Changing)
+        with pytest.raises(DataError, match=r"changed while it was read.*What was charged stays charged") as caught:
+            go(payment)
+    (key,) = re.findall("--charge-key ([0-9a-f]+) ", str(caught.value))
+    path.write_text(whole, "utf-8")
+    go(replace(payment, key=key))
+    assert charges(payment) == 1
 
 
 def refusing(*_: object) -> None:

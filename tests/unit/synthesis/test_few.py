@@ -72,6 +72,15 @@ def test_words_are_said_to_choose_no_text_of_a_pool() -> None:
     assert "choose no text" not in without, "no pool is read"
 
 
+def test_a_table_whose_columns_leave_apart_is_said_before_the_charge() -> None:
+    table = {"kind": "summary", "about": 600, "columns": ["a: x|y|z|u|v", "n: 1..10 by 1"]}
+    said = synthesis_from_settings(table).advice
+    assert "no two columns are measured together" in said
+    assert "--pairs a+n measures two" in said
+    for other in ({"pairs": ["a+n"]}, {"about": 60_000}, {"columns": ["a: x|y"]}):
+        assert "no two columns" not in synthesis_from_settings({**table, **other}).advice
+
+
 def test_another_number_than_announced_is_said() -> None:
     for unit, numbers, about, said in (
         ("document", (900.0, 600.0), 5000, True), ("document", (900.0, 600.0), 4000, False),
