@@ -60,6 +60,7 @@ def test_few_texts_show_nothing_and_equal_answers_are_not_certain() -> None:
         closed_gap(*answers(0.9, 0.8), np.zeros(3, bool))
 
 
+@pytest.mark.slow_cases("0.3", why="a share near the other end stays")
 @pytest.mark.parametrize("share", [0.3, 0.75])
 def test_the_interval_covers_the_share_about_as_often_as_it_says(share: float) -> None:
     held = 0
@@ -80,7 +81,7 @@ def test_right_answers_are_those_of_texts_with_a_label() -> None:
 def test_a_draw_among_draws_is_seldom_shown_to_differ() -> None:
     """Classifiers of small draws differ by luck. Whoever compares with their mean alone takes that luck for a fact."""
     shown = {"draws": 0, "mean": 0}
-    for seed in range(60):
+    for seed in range(40):
         rng = np.random.default_rng(seed)
         ease = rng.random(N)
         made, *draws = ((ease < share) for share in 0.75 + 0.04 * rng.standard_normal(9))
@@ -90,8 +91,8 @@ def test_a_draw_among_draws_is_seldom_shown_to_differ() -> None:
         }
         for name, each in found.items():
             shown[name] += each.low > 0 or each.high < 0
-    assert shown["draws"] <= 9
-    assert shown["mean"] >= 25
+    assert shown["draws"] <= 6
+    assert shown["mean"] >= 16
 
 
 def test_a_row_far_from_all_draws_is_shown_to_differ() -> None:
