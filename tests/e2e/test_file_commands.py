@@ -70,7 +70,9 @@ def test_check_warns_of_long_texts(work: Path) -> None:
     lines = done.stdout.splitlines()
     assert lines[0].endswith("To decide: 1 text of more than 1,500 characters (see Long).")
     assert "largest 2,700,000" in done.stdout
-    assert "\nLong   Texts of the pool leave as long as they are: take public texts that are as long. A" in done.stdout
+    assert (
+        "\nLong   Texts of the pool leave as long as they are: take public texts that are as long, and" in done.stdout
+    )
     assert "\nEmpty " not in done.stdout
     assert "refused" not in done.stdout
     assert CANARY not in done.stdout

@@ -17,7 +17,7 @@ from dptext.text.labels import in_words
 from dptext.text.records import Record
 from dptext.text.schema import DeclaredColumn, ListedColumn
 from dptext.types import Floats
-from dptext.utility.classification import best_zero_shot, evaluate, train_tfidf
+from dptext.utility.classification import Classifier, best_zero_shot, evaluate, train_tfidf
 from dptext.utility.columns import cells_of, columns_kept, independent
 from dptext.utility.corpus import corpus_kept
 from dptext.utility.gap import beside_draws, closed_gap, difference, right_answers
@@ -60,17 +60,19 @@ class _Taught:
 
     def teach(self, row: str, known: Sequence[Pair]) -> None:
         """Let a classifier learn a row."""
-        trained = train_tfidf([text for text, _ in known], [label for _, label in known], seed=self._seed)
+        trained = self._trained(known)
         found = evaluate(trained, self._real, seed=self._seed)
         self.rows.setdefault(row, {}).update({"accuracy": found.accuracy, "macro_f1": found.macro_f1})
         self.answered[row] = right_answers(trained, self._real).astype(np.float64)
         self.learnt.setdefault(row, f"{len(known):,}")
 
+    def _trained(self, known: Sequence[Pair]) -> Classifier:
+        return train_tfidf([text for text, _ in known], [label for _, label in known], seed=self._seed)
+
     def teach_draws(self, row: str, draws: Sequence[Sequence[Pair]]) -> None:
         """Let a classifier learn each draw. The row has the mean of their answers."""
-        for known in draws:
-            self.teach(row, known)
-            self.draws.setdefault(row, []).append(self.answered[row])
+        self.draws[row] = [right_answers(self._trained(known), self._real).astype(np.float64) for known in draws]
+        self.learnt.setdefault(row, f"{len(draws[0]):,}")
         self.answered[row] = np.mean(self.draws[row], axis=0)
         self.rows[row] = {"accuracy": bootstrap_mean(self.answered[row], seed=self._seed, bounds=(0.0, 1.0))}
 

@@ -37,10 +37,7 @@ SMALL = {"labels": LABELS, "encoder": "glove", "words": 8, "about": 300, "epsilo
 
 
 WORDS_TOO: dict[str, Any] = {"also": ["words", "topics"], "topics": 4, "drafts": 0, "vocabulary": 80}
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:No public drafts are written:UserWarning"),
-    pytest.mark.filterwarnings("ignore:The pool has too few texts:UserWarning"),  # so few say little of the pool
-]
+pytestmark = pytest.mark.filterwarnings("ignore:No public drafts are written:UserWarning")
 
 
 @pytest.fixture(scope="module")
