@@ -49,6 +49,8 @@ if TYPE_CHECKING:  # the ledger is loaded by those who use one
 
 _TASKS_A_WORKER: Final = 4
 
+_UNPUBLISHED: Final = " Where `budget log` has a charge without a release, --charge-key KEY pays with it."
+
 
 def privatize_dataset(
     source: str | Path,
@@ -191,7 +193,8 @@ class _FolderRun:
     def go(self, on_progress: Progress, on_skip: Skip) -> Certificate:
         self.check()
         if self.plan.resume and not self._state.path.is_dir():
-            raise ConfigError(f"There is no unfinished run to resume, as {self._state.path} is absent: drop --resume.")
+            absent = f"There is no unfinished run to resume, as {self._state.path} is absent: drop --resume."
+            raise ConfigError(f"{absent}{_UNPUBLISHED}" if self.payment is not None else absent)
         if not self.plan.resume and not self.plan.force and self._state.begun:
             raise ConfigError(
                 f"An unfinished run lies at {self._state.path}: --resume goes on, --force begins anew{self._paid_anew}."
@@ -282,7 +285,7 @@ class _FolderRun:
             digests = self._privatized(job, parts, counts, surveys, on_progress)
         except DataError as error:  # a file changed: what was drawn is thrown away, and the charge is not
             if charge is not None and self.payment is not None and self.payment.key is None:
-                error.args = (f"{error} {stays_charged(charge.key)}",)
+                error.args = (f"{error} The unfinished run is removed. {stays_charged(charge.key)}",)
             raise
         sums = zip(parts, digests, strict=True)
         made = (Part(self.place.named(part.name, state.token), part.size, digest) for part, digest in sums)

@@ -67,7 +67,7 @@ class CorpusFiles:
     private: Annotated[
         Path,
         options.records_argument(
-            metavar="PRIVATE", help="The private records: a file, or a folder, such as that of several months."
+            metavar="PRIVATE", help="The private records, in one file: join those of several months."
         ),
     ]
     released: Annotated[Path, options.file_argument(metavar="OUT", help="What `synthesize` wrote, or another corpus.")]

@@ -99,7 +99,8 @@ class Topics:
             return "Numbers of documents with noise."
         return (
             "Weights of authors with noise, not how many there are: the records of an author count together with "
-            "length 1 at most, spread over labels and topics."
+            "length 1 at most, spread over labels and topics. So one author weighs 1, or more: up to the root of the "
+            "number of labels and topics that the records have."
         )
 
     @property
