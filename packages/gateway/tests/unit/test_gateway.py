@@ -773,7 +773,8 @@ def test_a_synthesis_is_a_job_with_topics(fresh: Served) -> None:
     verify(fresh.folder / "result-1.json.guarantee.json", ledger=fresh.ledger)
     topics = fresh.client.get(f"/v1/topics/{name}", headers=alone).json()
     assert topics["labels"]
-    assert topics["warnings"] == []
+    (warning,) = topics["warnings"]
+    assert warning.startswith("About 5,000 documents were announced (--about), and the noisy number of documents is ")
     page = fresh.client.get(f"/v1/topics/{name}?format=html", headers=alone)
     assert page.text.startswith("<!doctype html>")
     assert page.headers["content-disposition"] == 'attachment; filename="result-1.json.topics.html"'
