@@ -86,6 +86,21 @@ def release(_: Value) -> Value:
     return types.void(), generate
 
 
+def _each_part(builder: Value, parts: Value, row: Value, body: Callable[[Value, Value], None]) -> None:
+    """Go through the parts of a row, of at least one register, by `body(part, address of the part in the row)`."""
+    before = builder.block
+    loop, after = builder.append_basic_block("part"), builder.append_basic_block("done")
+    builder.branch(loop)
+    builder.position_at_end(loop)
+    part = builder.phi(_I64)
+    body(part, builder.add(row, builder.mul(part, _I64(_WIDTH))))
+    following = builder.add(part, _I64(1))
+    part.add_incoming(_I64(0), before)
+    part.add_incoming(following, loop)
+    builder.cbranch(builder.icmp_signed("<", following, parts), loop, after)
+    builder.position_at_end(after)
+
+
 def _block(height: int, multiply: str) -> Callable[..., None]:
     """Make a function, for compiled code, that computes 16 * `height` rows times a panel by an instruction.
 
@@ -102,24 +117,17 @@ def _block(height: int, multiply: str) -> Callable[..., None]:
             across = _I64(4 * COLUMNS)
             for i in range(height * VECTORS):
                 _call(builder, "tilezero", _I8(i))
-            before = builder.block
-            loop, after = builder.append_basic_block("part"), builder.append_basic_block("done")
-            builder.branch(loop)
-            builder.position_at_end(loop)
-            part = builder.phi(_I64)
-            at = builder.add(row, builder.mul(part, _I64(_WIDTH)))
-            weights = builder.add(panel, builder.mul(part, _I64(4 * COLUMNS * _PER_STEP)))
-            for i in range(height):
-                here = builder.add(at, builder.mul(stride, _I64(ROWS * i)))
-                _call(builder, "tileloadd64", _I8(_A), _pointer(builder, here), stride)
-                for j in range(VECTORS):
-                    _call(builder, "tileloadd64", _I8(_B), _pointer(builder, weights, 4 * LANES * j), across)
-                    _call(builder, multiply, _I8(VECTORS * i + j), _I8(_A), _I8(_B))
-            following = builder.add(part, _I64(1))
-            part.add_incoming(_I64(0), before)
-            part.add_incoming(following, loop)
-            builder.cbranch(builder.icmp_signed("<", following, parts), loop, after)
-            builder.position_at_end(after)
+
+            def multiplied(part: Value, at: Value) -> None:
+                weights = builder.add(panel, builder.mul(part, _I64(4 * COLUMNS * _PER_STEP)))
+                for i in range(height):
+                    here = builder.add(at, builder.mul(stride, _I64(ROWS * i)))
+                    _call(builder, "tileloadd64", _I8(_A), _pointer(builder, here), stride)
+                    for j in range(VECTORS):
+                        _call(builder, "tileloadd64", _I8(_B), _pointer(builder, weights, 4 * LANES * j), across)
+                        _call(builder, multiply, _I8(VECTORS * i + j), _I8(_A), _I8(_B))
+
+            _each_part(builder, parts, row, multiplied)
             for i in range(height):
                 for j in range(VECTORS):
                     place = _pointer(builder, out, 4 * (COLUMNS * ROWS * i + LANES * j))
@@ -148,21 +156,14 @@ def tile_product(
     def generate(context: Value, builder: Value, _: Value, arguments: Value) -> Value:
         row, stride, panel, step, parts, out, across = arguments
         _call(builder, "tilezero", _I8(0))
-        before = builder.block
-        loop, after = builder.append_basic_block("part"), builder.append_basic_block("done")
-        builder.branch(loop)
-        builder.position_at_end(loop)
-        part = builder.phi(_I64)
-        at = builder.add(row, builder.mul(part, _I64(_WIDTH)))
-        weights = builder.add(panel, builder.mul(part, step))
-        _call(builder, "tileloadd64", _I8(_A), _pointer(builder, at), stride)
-        _call(builder, "tileloadd64", _I8(_B), _pointer(builder, weights), _I64(_WIDTH))
-        _call(builder, "tdpbf16ps", _I8(0), _I8(_A), _I8(_B))
-        following = builder.add(part, _I64(1))
-        part.add_incoming(_I64(0), before)
-        part.add_incoming(following, loop)
-        builder.cbranch(builder.icmp_signed("<", following, parts), loop, after)
-        builder.position_at_end(after)
+
+        def multiplied(part: Value, at: Value) -> None:
+            weights = builder.add(panel, builder.mul(part, step))
+            _call(builder, "tileloadd64", _I8(_A), _pointer(builder, at), stride)
+            _call(builder, "tileloadd64", _I8(_B), _pointer(builder, weights), _I64(_WIDTH))
+            _call(builder, "tdpbf16ps", _I8(0), _I8(_A), _I8(_B))
+
+        _each_part(builder, parts, row, multiplied)
         _call(builder, "tilestored64", _I8(0), _pointer(builder, out), across)
         return context.get_dummy_value()
 
