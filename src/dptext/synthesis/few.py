@@ -10,6 +10,7 @@ from typing import Final
 
 from dptext._wording import plural
 from dptext.synthesis.blocks import COLUMNS, COUNTS, TOPICS, WORDS
+from dptext.synthesis.marginals import Axes, Marginal
 from dptext.text.labels import in_words
 
 #: Least number of units of a label, in standard deviations of its noise. With 104 texts of a label at epsilon 1, 11 of
@@ -20,6 +21,13 @@ _FREQUENT: Final = 0.2
 _INTERVAL: Final = 1.96  # half of one of 95%, in standard deviations
 
 
+_FOR_MODELS: Final = (
+    "no text of the pool, and take a part of epsilon: measure them to read them, or for a language model."
+)
+_LENGTHS_ALONE: Final = (
+    "Lengths without words are numbers to read: texts of the pool are as long as they are, and a language model is "
+    "steered by --with words,lengths."
+)
 _SHORT: Final = re.compile("[A-Za-z]{2,3}")
 _ABBREVIATED: Final = (
     "Public texts and language models are read by the labels as they are written: if {!r} is an abbreviation, give "
@@ -43,6 +51,24 @@ def abbreviated(labels: Sequence[str], names: Sequence[str]) -> str:
         next((label for label in labels if _SHORT.fullmatch(label)), "") if tuple(names) in ((), tuple(labels)) else ""
     )
     return short and _ABBREVIATED.format(short)
+
+
+def read_by_models(marks: int, lengths: Sequence[int], *, pool: bool) -> str:
+    """Return a sentence on words and lengths, which choose no text of a pool; empty without them."""
+    if not marks:
+        return _LENGTHS_ALONE if lengths else ""
+    return f"{'Words and lengths choose' if lengths else 'Words choose'} {_FOR_MODELS}" if pool else ""
+
+
+def leaving_apart(axes: Axes, marginals: Sequence[Marginal]) -> str:
+    """Return a warning that no two columns are measured together; empty if some are, or if there are no two."""
+    could = [name for name, each in axes.pairs.items() if axes.topic not in each.axes]
+    if not could or any(len(each.axes) == 2 and axes.topic not in each.axes for each in marginals):
+        return ""
+    return (
+        "Warning: no two columns are measured together, so their values leave independently of each other. "
+        f"--pairs {could[0]} measures two; --dry-run says what noise does."
+    )
 
 
 @dataclass(frozen=True, slots=True)

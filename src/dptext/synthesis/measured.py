@@ -26,7 +26,7 @@ from dptext.synthesis.blocks import (
     block_of,
     kind_of,
 )
-from dptext.synthesis.few import Foreseen, abbreviated, without_words
+from dptext.synthesis.few import Foreseen, abbreviated, leaving_apart, read_by_models, without_words
 from dptext.synthesis.lengths import LengthBins
 from dptext.synthesis.lexicon import MOST_READ
 from dptext.synthesis.marginals import AUTO, NONE, Axes, Marginal, marginal_shares
@@ -54,13 +54,6 @@ _DIMS: Final = (64, 128, 256)
 _NOISY: Final = 6.5e-4
 _TOPIC_DIMS: Final = 64
 _ROUNDING: Final = 1e-9  # of sums of shares
-_FOR_MODELS: Final = (
-    "no text of the pool, and take a part of epsilon: measure them to read them, or for a language model."
-)
-_LENGTHS_ALONE: Final = (
-    "Lengths without words are numbers to read: texts of the pool are as long as they are, and a language model is "
-    "steered by --with words,lengths."
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -229,32 +222,13 @@ class MeasuredSpec(CorpusSpec, ABC):
     @property
     def advice(self) -> str:
         """Warnings of few units for what is measured, by the public statement `about`, beside the noise of numbers."""
-        alone = bool(self.lengths) and not self.marks
-        unread = bool(self.marks) and self.pool_writes
-        told = "Words and lengths choose" if self.lengths else "Words choose"
-        also = filter(
-            None,
-            (
-                _LENGTHS_ALONE * alone,
-                unread * f"{told} {_FOR_MODELS}",
-                without_words(self.labels, self.names),
-                abbreviated(self.labels, self.names),
-                self._apart,
-            ),
+        also = (
+            read_by_models(self.marks, self.lengths, pool=self.pool_writes),
+            without_words(self.labels, self.names),
+            abbreviated(self.labels, self.names),
+            "" if self.pairs else leaving_apart(self.axes, self.marginals),
         )
-        return "\n".join([*self.foreseen.warnings(), *also])
-
-    @property
-    def _apart(self) -> str:
-        """A warning that no two columns are measured together; empty if some are."""
-        topic = self.axes.topic
-        could = [name for name, each in self.axes.pairs.items() if topic not in each.axes]
-        if not could or self.pairs or any(len(each.axes) == 2 and topic not in each.axes for each in self.marginals):
-            return ""
-        return (
-            "Warning: no two columns are measured together, so their values leave independently of each other. "
-            f"--pairs {could[0]} measures two; --dry-run says what noise does."
-        )
+        return "\n".join([*self.foreseen.warnings(), *filter(None, also)])
 
     @property
     def foreseen(self) -> Foreseen:
