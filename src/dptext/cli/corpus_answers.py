@@ -111,6 +111,6 @@ def next_of_summary(path: Path, summary: Summary, *, show: bool = True) -> str:
     pool = "" if summary.public.has_pool else " --public POOL"
     written = shlex.join(["dptext", "write", str(path), str(corpus), *more])
     said = f"Next: {f'{first}; ' if show else ''}{written}{pool}."
-    if default_writer(summary) != "pool" and summary.spec.pool_writes:
-        said += " A model writes; --writer pool takes public texts, which mostly teach more if the pool has all labels."
+    if default_writer(summary) == "pool" and summary.public.model:
+        said += " --writer builtin writes new texts: they mostly teach less, but for labels that the pool lacks."
     return said

@@ -84,8 +84,7 @@ def write(
             "--writer",
             metavar="NAME",
             help="pool (public texts), or a language model: builtin, model:PATH (a folder or file that transformers "
-            "loads), endpoint:BASE_URL#MODEL (a server). Default: builtin where words were measured and a model that "
-            "is here drafted, else pool.",
+            "loads), endpoint:BASE_URL#MODEL (a server). Default: pool; builtin where words alone were measured.",
         ),
     ] = None,
     size: Annotated[

@@ -72,11 +72,11 @@ WRITERS: Final = Writers("dptext.writers", OUR_WRITERS, what="writer")
 
 
 def default_writer(summary: Summary) -> str:
-    """Return "builtin" if words were measured and drafted, "pool" if it can choose texts, or "" if no writer can.
+    """Return "pool" if it can choose texts, "builtin" if words were measured and drafted, or "" if no writer can.
 
-    Beside columns any public text will do.
+    Beside columns any text will do.
     """
-    return "builtin" if summary.public.model else "pool" if summary.spec.pool_writes else ""
+    return "pool" if summary.spec.pool_writes else "builtin" if summary.public.model else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,6 @@ class Prepared:
     Attributes:
         writer: name of the writer.
         how: its settings.
-        instead: a sentence if it is not the writer that other computers would take.
         carried: columns that leave with texts of the pool.
     """
 
@@ -96,7 +95,6 @@ class Prepared:
     inputs: tuple[Path, ...]
     writer: str
     how: FromPool | FromLanguage
-    instead: str
     mix: Mapping[str, float] | None
     carried: Carried = field(default_factory=Carried, repr=False)
 
@@ -166,7 +164,7 @@ def prepared(
         )
     if (rounded or drop_other) and not found.spec.columns:
         raise ConfigError("Expected a summary of columns for rounded and drop_other, found none: it has no table.")
-    name, place, instead = _writer_of(found, writer, set_)
+    name, place = _writer_of(found, writer, set_)
     if carry and (name != "pool" or public is None):
         said = "no pool" if public is None else f"the writer {name}, whose texts are new"
         raise ConfigError(
@@ -178,7 +176,13 @@ def prepared(
     if issubclass(kind, FromLanguage):
         given = {**(kind.at(place) if place else {}), **given}
     known = [each.name for each in fields(kind)]
+    models = {each.name for each in fields(WRITERS["builtin"])} - {*known}
     for key in given:
+        if key in models and kind is FromPool:
+            raise ConfigError(
+                f"Expected a setting of the writer pool, found {key!r}, which is a setting of the writer builtin: add "
+                "--writer builtin (writer='builtin' in Python)."
+            )
         require_setting(key, f"the writer {name}", known)
     try:
         how = kind(**given)  # type: ignore[arg-type]
@@ -195,7 +199,7 @@ def prepared(
             space.encoder.embed([])  # it judges what is written: that it is not here is said before the work
     mix = None if mix is None else _by_label(mix, found.spec.labels)
     mixed = replace(found if mix is None else found.mixed(mix), rounded=rounded, drop_other=drop_other)
-    return Prepared(mixed, certificate, digest, inputs, name, how, instead, mix, carried)
+    return Prepared(mixed, certificate, digest, inputs, name, how, mix, carried)
 
 
 def names_of(
@@ -224,11 +228,10 @@ def require_apart(summary: Summary, text: str, label: str | None, carry: Sequenc
     require_own_names(carry, [ID_FIELD, *named.values(), *(column.name for column in summary.spec.schema)])
 
 
-def _writer_of(summary: Summary, given: str | None, set_: Mapping[str, Json]) -> tuple[str, str, str]:
-    """Return the name of the writer, its place, and a sentence if it is not the one that other computers would take.
+def _writer_of(summary: Summary, given: str | None, set_: Mapping[str, Json]) -> tuple[str, str]:
+    """Return the name of the writer, and its place.
 
-    Where no writer is named, the pool takes the place of a model that is not here. ConfigError, MissingExtraError: the
-    writer is unknown, has no place or one too many, or its model is not here.
+    ConfigError, MissingExtraError: the writer is unknown, has no place or one too many, or its model is not here.
     """
     name, _, place = (default_writer(summary) or "pool" if given is None else given).partition(":")
     takes = WRITERS.named(name, f"writer={name!r}").takes
@@ -236,15 +239,12 @@ def _writer_of(summary: Summary, given: str | None, set_: Mapping[str, Json]) ->
         found = f"{name} without it" if takes else f"{name} with something after it"
         raise ConfigError(f"Expected --writer {WRITERS.spelled(name)}, found {found}.")
     if name != "builtin" or WORDS not in summary.spec.blocks:
-        return name, place, ""
+        return name, place
     model = str(set_.get("model") or summary.spec.model)
     if is_there(model):
-        return name, place, ""
+        return name, place
     remedy = f"run: {INSTALL}" if model == SMOLLM2 else "give its place with --set model=PATH (model=PATH in Python)."
-    can = summary.spec.pool_writes
-    if given is None and can and not set_:
-        return "pool", "", f"The pool writes, as the language model {model} is not here. For new texts {remedy}"
-    others = "take --writer pool (writer='pool' in Python), or " if can else ""
+    others = "take --writer pool (writer='pool' in Python), or " if summary.spec.pool_writes else ""
     error = MissingExtraError if model == SMOLLM2 else ConfigError
     raise error(f"Expected the language model {model}, which is not here: {others}{remedy}")
 
@@ -276,8 +276,8 @@ def write(
             below.
         writer: "pool" chooses and labels public texts. The others let a language model write new ones: "builtin"
             (SmolLM2), "model:PATH" (a folder or file that transformers loads), "endpoint:BASE_URL#MODEL" (a server),
-            or the name of an installed package's. None takes "builtin" where the summary has words and drafts, and
-            "pool" if the model is not here.
+            or the name of an installed package's. None takes "pool" if the summary measured what chooses texts, and
+            "builtin" otherwise.
         size: number of texts; 0 takes the writer's default. The pool gives each of its texts at most once, but for
             tables: a warning says if fewer leave.
         mix: shares of labels in the place of the noisy ones; labels that are not named keep their noisy share of the
@@ -329,7 +329,7 @@ def write(
         warnings.warn(fewer, stacklevel=2)
     table = WrittenColumns.of(by.summary, made, source)
     said = (
-        *(each for each in (by.instead, by.warning) if each), *_too_large(by.summary, how), *made.sentences,
+        *filter(None, [by.warning]), *_too_large(by.summary, how), *made.sentences,
         *_shares(by.summary, by.mix), *table.undeclared(by.summary), *filter(None, [by.summary.spec.means_moved]),
     )  # fmt: skip
     model = {**({"weights": made.weights} if made.weights else {}), **made.way}

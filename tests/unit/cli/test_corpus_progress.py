@@ -312,19 +312,13 @@ def test_the_certificate_names_the_weights_of_the_model_that_wrote(folder: Path)
     assert "weights" not in dp.verify("pool_wrote.csv.guarantee.json").certificate.derived
 
 
-def test_a_computer_without_the_model_lets_the_pool_write_and_says_so(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_computer_without_the_model_says_how_to_get_it(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, more in (("a", ()), ("words", ("--without", "points"))):
         ran("summarize", "private.csv", f"{name}.summary", *LABELLED, *FAST, "--with", "words", *more, *TINY)
     monkeypatch.setattr("dptext.runs.writing.is_there", lambda _: False)
-    said = ran("write", "a.summary", "o.csv").stdout.splitlines()
-    assert said[1] == f"The pool writes, as the language model smollm2 is not here. For new texts run: {INSTALL}"
+    ran("write", "a.summary", "o.csv")
     assert dp.verify("o.csv.guarantee.json").certificate.derived["writer"] == "pool"
-    for given, both in (
-        (("a.summary", "n.csv", "--writer", "builtin"), True), (("a.summary", "n.csv", "--set", "drafts=2"), True),
-        (("words.summary", "n.csv"), False),
-    ):  # fmt: skip
+    for given, both in ((("a.summary", "n.csv", "--writer", "builtin"), True), (("words.summary", "n.csv"), False)):
         done = CliRunner().invoke(app, ["write", *given])
         assert isinstance(done.exception, MissingExtraError)
         assert INSTALL in str(done.exception)
@@ -332,13 +326,18 @@ def test_a_computer_without_the_model_lets_the_pool_write_and_says_so(
         assert not Path("n.csv").exists()
 
 
+def test_the_pool_writes_where_words_were_measured_too(folder: Path) -> None:
+    said = ran("summarize", "private.csv", "a.summary", *LABELLED, *FAST, "--with", "words", *TINY).stdout
+    assert "--writer builtin writes new texts: they mostly teach less" in said
+    ran("write", "a.summary", "o.csv")
+    assert dp.verify("o.csv.guarantee.json").certificate.derived["writer"] == "pool"
+    done = CliRunner().invoke(app, ["write", "a.summary", "n.csv", "--set", "drafts=2"])
+    assert "is a setting of the writer builtin: add --writer builtin" in str(done.exception)
+
+
 def test_a_folder_of_a_model_that_is_not_here_is_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dptext.runs.writing.is_there", lambda name: name == "smollm2")
     ran("summarize", "private.csv", "a.summary", *LABELLED, *FAST, "--with", "words", *TINY, "--set", "model=far/off")
-    said = ran("write", "a.summary", "o.csv").stdout.splitlines()
-    assert said[1].startswith(
-        "The pool writes, as the language model far/off is not here. For new texts give its place"
-    )
     done = CliRunner().invoke(app, ["write", "a.summary", "n.csv", "--writer", "builtin"])
     assert isinstance(done.exception, dp.errors.ConfigError)
     assert "give its place with --set model=PATH" in str(done.exception)

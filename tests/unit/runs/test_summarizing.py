@@ -230,7 +230,16 @@ def test_a_model_writes_the_same_from_a_summary_without_its_pool(monkeypatch: py
     assert whole.summary.public.drafts
     found = bare.summary.public
     assert (found.examples, found.drafts, found.pool.texts) == ((), (), ())
-    set_ = {"writer": None, "size": 4, "seed": 2, "tokens": 6, "drafts": 2, "matches": 1, "options": 40, "processes": 1}
+    set_ = {
+        "writer": "builtin",
+        "size": 4,
+        "seed": 2,
+        "tokens": 6,
+        "drafts": 2,
+        "matches": 1,
+        "options": 40,
+        "processes": 1,
+    }
     loaded = list[str]()
     monkeypatch.setattr(
         "dptext.synthesis.from_model.load_language_model", lambda name: (loaded.append(name), tiny_language.model())[1]
