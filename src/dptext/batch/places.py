@@ -108,6 +108,11 @@ class Disk:
         within = self.path / WITHIN
         return within if within.exists() or (not beside.exists() and is_fixed(self.path)) else beside
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether a data set lies here."""
+        return (self.path / MANIFEST).is_file()
+
     def check(self, shards: Sequence[Shard], *, force: bool, resume: bool) -> None:
         """Raise ConfigError for a place that cannot be written, or that is taken and may not be replaced."""
         own = self.path.resolve()
@@ -119,19 +124,19 @@ class Disk:
             raise ConfigError(f"Expected a folder for {str(self.path)!r}: there is no {str(self.path.parent)!r}.")
         if self._is_free() or resume:
             return
-        if self.path.is_dir() and not (self.path / MANIFEST).is_file():  # such as a volume with its lost+found
+        if self.path.is_dir() and not self.is_complete:  # such as a volume with its lost+found
             raise ConfigError(
                 f"Expected {str(self.path)!r} to be empty, or a data set of dptext. Name a folder within it, as "
                 f"{str(self.path / 'released')!r}."
             )
-        if not force and (self.path / MANIFEST).is_file():
+        if not force and self.is_complete:
             raise ConfigError(
                 f"Expected no data set at {str(self.path)!r} yet: the run that wrote it is complete. Choose another "
                 "folder, or replace it with --force (force=True in Python)."
             )
         if not force:
             refuse_existing(self.path)
-        if not (self.path / MANIFEST).is_file():
+        if not self.is_complete:
             raise ConfigError(f"Expected {str(self.path)!r} to be a data set of dptext, which --force replaces.")
 
     def _is_free(self) -> bool:
@@ -238,6 +243,11 @@ class ObjectStore:
         """Return the default path of a run's state folder, in the current folder."""
         return Path(f".{PurePosixPath(self.url).name}.run")
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether a data set lies here."""
+        return MANIFEST in self._whole.names()
+
     def check(self, shards: Sequence[Shard], *, force: bool, resume: bool) -> None:
         """Raise ConfigError for a place that holds input files, or that is taken and may not be replaced."""
         fs, root = file_system(self.url, self.options)
@@ -245,7 +255,7 @@ class ObjectStore:
         for shard in shards:
             if shard.where.startswith(own):
                 raise ConfigError(f"Expected {self.url!r} to hold no file of the input. Choose another prefix.")
-        if not force and not resume and MANIFEST in self._whole.names():
+        if not force and not resume and self.is_complete:
             raise ConfigError(
                 f"Expected no data set at {self.url} yet: the run that wrote it is complete. Replace it with --force."
             )

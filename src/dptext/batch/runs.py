@@ -193,7 +193,9 @@ class _FolderRun:
     def go(self, on_progress: Progress, on_skip: Skip) -> Certificate:
         self.check()
         if self.plan.resume and not self._state.path.is_dir():
-            absent = f"There is no unfinished run to resume, as {self._state.path} is absent: drop --resume."
+            if self.place.is_complete:
+                raise ConfigError("There is no unfinished run to resume: the run that wrote this data set is complete.")
+            absent = f"There is no unfinished run to resume, as {self._state.path} is absent: leave --resume out."
             raise ConfigError(f"{absent}{_UNPUBLISHED}" if self.payment is not None else absent)
         if not self.plan.resume and not self.plan.force and self._state.begun:
             raise ConfigError(

@@ -115,7 +115,7 @@ def _words(name: str, words: LabelWords, label: int, width: int) -> list[str]:
     lines = [f"  {_name(name, min(_NAME // 2, width))} "]
     indent = " " * len(lines[0])
     for word, n, _ in words.words[label]:
-        more = f" {shorten(word, _NAME // 2, placeholder='...')}: {words.shown(n)},"
+        more = f" {_cut(word, _NAME // 2)}: {words.shown(n)},"
         if len(lines[-1] + more) > _WIDTH + 1:  # the last comma is taken off
             lines.append(indent)
         lines[-1] += more
@@ -124,7 +124,13 @@ def _words(name: str, words: LabelWords, label: int, width: int) -> list[str]:
 
 def _name(name: str, width: int) -> str:
     """Return a name with a colon, which sets a name that is a number apart from the numbers, in `width` + 1 columns."""
-    return f"{shorten(name, width, placeholder='...')}:".ljust(width + 1)
+    return f"{_cut(name, width)}:".ljust(width + 1)
+
+
+def _cut(name: str, width: int) -> str:
+    """Return a name in `width` columns: whole words, or the beginning of the first."""
+    found = shorten(name, width, placeholder="...")
+    return found if found != "..." else f"{name[: width - 3]}..."
 
 
 def _left(n: int, what: str) -> list[str]:

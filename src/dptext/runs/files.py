@@ -283,6 +283,10 @@ class _FileRun:
 
     def _unfinished(self) -> FileState:
         there = self.kind in APPENDABLE or self.beside.state.exists()
+        if not self.beside.state.exists() and certificate_path(self.beside.target).exists():
+            raise ConfigError(
+                f"There is no unfinished run to resume: the one that wrote {self.beside.target} is complete."
+            )
         state = FileState.load(self.beside.state) if there else None
         # A paid run in a format without appending draws all records anew under its charge: nobody saw the first draws.
         if state is None or not (self.kind in APPENDABLE or state.certificate or state.charge_key):

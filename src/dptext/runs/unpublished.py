@@ -149,6 +149,10 @@ class Unpublished:
         """Return the state of the run to resume; else begin a new run, after a trial of publishing."""
         there, charge_key = self.load(), None if payment is None else payment.key
         if self.goes_on(charge_key, resume=resume):
+            if there is None and certificate_path(self.target).exists():
+                raise ConfigError(
+                    f"There is no unfinished run to resume: the one that wrote {self.target} is complete."
+                )
             if there is None:
                 raise ConfigError(f"There is no unfinished run to resume beside {self.target}: leave --resume out.")
             there.require_same(settings, charge_key)

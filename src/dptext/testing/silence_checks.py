@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import gc
 import importlib.util
 import io
 import itertools
@@ -13,13 +12,10 @@ import os
 import tempfile
 import traceback
 import warnings
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
-
-import numpy as np
 
 from dptext.mechanism import Mechanism, Spec
 from dptext.privacy.guarantee import Basis
@@ -29,6 +25,7 @@ from dptext.runs.plan import Plan
 from dptext.runs.states import FileState, state_path
 from dptext.sampling.randomness import secure
 from dptext.testing.case import Case, require
+from dptext.testing.held import texts_held_by
 from dptext.text.columns import TEXTS_ONLY, WITHOUT_VECTORS
 from dptext.text.formats import Format
 from dptext.text.reading import MAX_CHARACTERS
@@ -36,7 +33,6 @@ from dptext.text.records import Record
 
 _COPIES = 32
 _FUNCTION_WORDS = ("of", "and", "is", "was", "with", "the", "to", "in", "it", "that", "a", ".", ",")
-_REACHABLE = 200_000
 
 
 def check_verbatim(case: Case) -> None:
@@ -72,7 +68,7 @@ def check_silence(case: Case) -> None:
         mechanism.spec.guarantee().explain()
     require(not case.leaks(heard()), "no private text is printed, logged or warned about")
     require(not case.leaks(repr(mechanism) + str(mechanism) + repr(mechanism.spec)), "no text shows in any repr")
-    require(not any(case.leaks(text) for text in _strings_held_by(mechanism)), "no private text is kept")
+    require(not any(case.leaks(text) for text in texts_held_by(mechanism, mechanism.spec)), "no private text is kept")
 
 
 def _arguments(error: BaseException | None) -> str:
@@ -100,30 +96,6 @@ def listening() -> Iterator[Callable[[], str]]:
     finally:
         root.removeHandler(handler)
         root.setLevel(level)
-
-
-def _strings_held_by(thing: object) -> Iterator[str]:
-    seen: set[int] = set()
-    on_classes = [vars(kind) for kind in type(thing).__mro__ if kind.__module__ != "builtins"]
-    # Breadth first, because there may be more objects than can be visited.
-    waiting: deque[object] = deque([thing, *(value for names in on_classes for value in names.values())])
-    skipped = (type, ModuleType, FunctionType, BuiltinFunctionType, MethodType)
-    while waiting and len(seen) < _REACHABLE:
-        found = waiting.popleft()
-        if id(found) in seen or isinstance(found, skipped):
-            continue
-        seen.add(id(found))
-        if isinstance(found, str):
-            yield found
-        elif isinstance(found, bytes | bytearray):
-            yield found.decode("utf-8", "replace")
-        elif isinstance(found, np.ndarray):
-            if found.dtype.kind in "USO":
-                waiting += found.ravel().tolist()
-        else:
-            waiting += gc.get_referents(found)
-            if isinstance(found, dict):
-                waiting += found  # the collector does not list keys that are texts among the referents
 
 
 def check_files(case: Case) -> None:

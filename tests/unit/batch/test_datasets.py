@@ -318,6 +318,8 @@ def test_a_whole_run_that_was_killed_before_it_was_published(tmp_path: Path, mon
     dp.privatize_dataset(source, tmp_path / "out", mechanism(), plan=plan(resume=True), dataset=here())
     assert {path.name: path.read_bytes() for path in (tmp_path / "out").glob("part-*")} == drawn
     assert not (tmp_path / ".out.run").exists()
+    with pytest.raises(ConfigError, match="the run that wrote this data set is complete"):
+        dp.privatize_dataset(source, tmp_path / "out", mechanism(), plan=plan(resume=True), dataset=here())
 
 
 def test_the_same_part_twice_at_once_is_published_once(tmp_path: Path) -> None:

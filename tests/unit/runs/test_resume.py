@@ -143,6 +143,14 @@ def test_bytes_that_are_no_text_are_refused(content: bytes, unfinished: Path, sp
     refused(unfinished, spec)
 
 
+def test_a_run_that_is_complete_is_not_resumed(tmp_path: Path, spec: WordMetric) -> None:
+    source, target = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
+    source.write_text('{"text": "a"}\n')
+    privatize_file(source, target, spec.fit(), plan=PLAN)
+    with pytest.raises(ConfigError, match=r"the one that wrote .*out\.jsonl is complete\.$"):
+        privatize_file(source, target, spec.fit(), plan=Plan(batch_size=10, resume=True))
+
+
 @pytest.mark.parametrize(("name", "value"), [("bytes", "true"), ("records", "1e999"), ("key", "[]"), ("dim", "-1")])
 def test_the_command_line_says_what_to_do(
     name: str, value: str, unfinished: Path, spec: WordMetric, vectors: Path

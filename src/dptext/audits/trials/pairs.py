@@ -10,6 +10,7 @@ import operator
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 import numpy as np
 
@@ -31,6 +32,26 @@ _ABOUT_THE_FILE = re.compile(r"the number of (skipped |training )?records|the id
 #: A word that no vocabulary contains.
 UNKNOWN = "zqxjkvbpw"
 _OTHER_UNKNOWN = "wvqkzzxqj"
+_ADDRESS = "ann@example.com"
+_LONG_WORD = 120  # characters
+_LENGTH = 41  # tokens of both first sentences and a comma
+#: Two sentences with as many tokens that share no number, and two that share no name and no address.
+_NUMBERS: Final = (
+    "paid $120.50 and 75 EUR on 2021-05-03 for order 48213, call +44 2079460958",
+    "paid $7.25 and 900 EUR on 1998-11-27 for order 60757, call +49 3069990142",
+)
+_ADDRESSES: Final = (
+    f"ask Jos\u00e9 Lee at {_ADDRESS} or https://example.com/ann?",
+    "ask Bob Fox at bob@sample.org or https://sample.org/bob.",
+)
+#: Texts that differ in one token.
+_ONE_TOKEN: Final = (
+    ("name", "we met Ann", "we met Bob"),
+    ("amount", "paid $120.50 EUR", "paid $7.25 EUR"),
+    ("date", "2021-05-03", "1998-05-03"),
+    ("long number", "+44 2079460958", "+44 3069990142"),
+    ("link", "https://example.com/ann", "https://example.com/bob"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +107,10 @@ def worst_pairs(
 ) -> list[Pair]:
     """Return pairs of texts on which mechanisms tend to fail, all of them neighbours under a guarantee.
 
-    The pairs differ in known or unknown words, capitals, punctuation, or one of several equal words. The last kind
-    shows noise that tokens share. If lengths are protected, the empty text is paired with `max_tokens` words.
+    The pairs differ in known or unknown words, names, capitals, punctuation, numbers (amounts, dates, telephones),
+    addresses (e-mail, links), the last word, the length of a word, or one of several equal words. The last kind shows
+    noise that tokens share. If lengths are protected, the empty text is paired with `max_tokens` words. No pair differs
+    in a topic, an opinion or the language, in formats of other countries, or in rare words that a mechanism knows.
     `words` are at least two words of the mechanism's vocabulary, else ConfigError. `labels` are the public labels of a
     mechanism that reads private labels: if the unit is the document and no label is revealed, they add pairs of records
     with one text and two labels, or a label and none. IncomparableError for a unit or relation that one record cannot
@@ -100,7 +123,7 @@ def worst_pairs(
             raise IncomparableError(f"No pair is known to agree on {name!r}: give the two inputs yourself.")
     pairs = []
     _check_kind(unit, relation)
-    for name, first, second in _candidates(tuple(words), max_tokens):
+    for name, first, second in (*_candidates(tuple(words), max_tokens), *_telling(tuple(words), unit)):
         with contextlib.suppress(IncomparableError):  # they are no neighbours
             check_neighbours(Record("0", first), Record("0", second), unit, relation, reveals)
             pairs.append(Pair(first, second, name))
@@ -132,6 +155,28 @@ def _candidates(words: tuple[str, ...], max_tokens: int) -> list[tuple[str, str,
         ("short against longest", b, long),
         ("empty against unknown", "", UNKNOWN),
         ("two lines against one", f"{a}\n{a}", f"{a} {a}"),
+    ]
+
+
+def _telling(words: tuple[str, ...], unit: Unit) -> list[tuple[str, str, str]]:
+    """Return pairs that differ in what mechanisms may copy although they replace all words."""
+    a, b, full = *words[:2], f"{_NUMBERS[0]}, {_ADDRESSES[0]}"
+    found = [
+        ("word against number", a, "42"),
+        ("e-mail address against none", _ADDRESS, _ADDRESS.replace("@", "-")),
+        ("all capitals", a, a.upper()),
+        ("last word", " ".join([a] * 4), " ".join([*[a] * 3, b])),
+        ("length of a word", "i", "i" * _LONG_WORD),
+    ]
+    if unit is Unit.TOKEN:
+        return [*found, *_ONE_TOKEN]
+    return [
+        *found,
+        ("numbers", *_NUMBERS),
+        ("names and addresses", *_ADDRESSES),
+        ("numbers and addresses against words", full, " ".join([a] * _LENGTH)),
+        ("numbers and addresses against no text", "", full),
+        ("numbers and addresses in one sentence more", f"{a.capitalize()}. {full}", f"{a.capitalize()}."),
     ]
 
 
