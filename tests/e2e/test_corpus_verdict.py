@@ -6,6 +6,7 @@ import csv
 import functools
 import hashlib
 import json
+import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -77,6 +78,20 @@ def data(*more: str) -> dict[str, dict[str, str]]:
     done = judge("--json", *more)
     assert done.exit_code == 0, (done.output, done.exception)
     return json.loads(done.stdout)  # type: ignore[no-any-return]
+
+
+def test_a_dry_run_names_the_command_that_says_what_a_corpus_could_teach() -> None:
+    """As the dry run prints it, also with public texts without labels, before anything is charged."""
+    pool = [{"text": row["text"]} for row in texts(300, 3)]
+    write(private=texts(200, 1), pool=pool)
+    run = ["summarize", "private.jsonl", "a.summary", "--public", "pool.jsonl", "--about", "200", "--dry-run"]
+    there = CliRunner().invoke(app, [*run, "--label-field", "topic", "--labels", "sport,trade,music"]).stdout
+    said = next(line for line in there.splitlines() if line.startswith("What a corpus could teach"))
+    done = CliRunner().invoke(app, shlex.split(said.partition(": dptext ")[2]))
+    assert done.exit_code == 0, done.exception
+    assert "What a corpus could teach lies between: a classifier that learns from the public texts" in done.stdout
+    assert "from originals " in done.stdout
+    assert "What a corpus could teach" not in CliRunner().invoke(app, run).stdout
 
 
 def test_a_small_corpus_that_beats_as_many_public_texts_is_told_to_grow() -> None:

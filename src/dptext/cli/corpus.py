@@ -362,15 +362,21 @@ def _learned(
         asked = "name them with --label-field" if label_field is None else "no record of PRIVATE has one"
         return f"Labels are not judged: {asked}."
     right = {name: found["accuracy"] for name, found in rows.items() if "accuracy" in found}
+    named = " (labelled by the names of the labels)" if guessed else ""
     if RELEASED not in right:
-        return "Labels are not judged: the corpus has none."
+        if not {ORIGINAL, PUBLIC_ONLY} <= right.keys():
+            return "Labels are not judged: the corpus has none."
+        most, least = (cell(right[row], interval) for row in (ORIGINAL, PUBLIC_ONLY))
+        return (
+            f"What a corpus could teach lies between: a classifier that learns from the public texts{named} has "
+            f"{least} of the labels of real texts right, from originals {most}. The corpus itself has no labels."
+        )
     if ORIGINAL not in right:
         return "Labels are not judged: the half of PRIVATE to learn from has none."
     said = f"Of the labels of real texts a classifier that learns from the corpus has {cell(right[RELEASED], interval)}"
     said += f" right, from originals {cell(right[ORIGINAL], interval)}"
     if PUBLIC_ONLY not in right:
         return f"{said}; the public texts have no labels to learn from."
-    named = " (labelled by the names of the labels)" if guessed else ""
     said += f", from the public texts{named} {cell(right[PUBLIC_ONLY], interval)}"
     for row, where in ((MIXED, "in the mix of the corpus"), (AS_MANY_MIXED, "if as many, in this mix")):
         said += f", {cell(right[row], interval)} {where}" if row in right else ""

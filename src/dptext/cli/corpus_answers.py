@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dptext.batch.shards import as_read, forms_of, shards_of
-from dptext.cli import options
 from dptext.cli.chosen import is_a_record, reads_english
-from dptext.cli.corpus_options import Ending
+from dptext.cli.corpus_options import CorpusReading, Ending
 from dptext.cli.many import is_dataset
 from dptext.cli.paying import PAID, charge_data, cost, what_is_left
 from dptext.privacy.guarantee import Guarantee
@@ -23,9 +22,9 @@ from dptext.runs.synthesized import REPORT_SUFFIXES, paths_of
 from dptext.runs.writing import default_writer
 from dptext.synthesis.report import HARDLY_MORE_THAN_NOISE
 from dptext.synthesis.spec import CorpusSpec
-from dptext.synthesis.summary import Summary
+from dptext.synthesis.summary import Summary, SummarySpec
 from dptext.text.plain_text import a_record
-from dptext.text.records import Fields
+from dptext.text.records import TEXT_FIELD, Fields
 from dptext.text.schema import IdColumn
 
 if TYPE_CHECKING:  # the ledger is loaded only if it is used
@@ -36,11 +35,14 @@ def say_what_would_be(
     wanted: CorpusSpec,
     promised: Sequence[Guarantee],
     source: str,
-    layout: options.Layout,
+    reading: CorpusReading,
     payment: Payment | None,
     due: Due | None,
     ending: Ending,
+    *,
+    public: Path | None,
 ) -> None:
+    layout = reading.layout
     record, forms = layout.record, tuple[str, ...]()
     if is_dataset(source):
         plan = Plan(Fields(), **layout.settings())
@@ -53,6 +55,12 @@ def say_what_would_be(
         *reads_english(wanted),
         *filter(None, (wanted.plan, *wanted.advice.splitlines())),
     ]
+    if wanted.labels and reading.label_field is not None and public is not None and not is_dataset(source):
+        text = [] if layout.text_field == TEXT_FIELD else ["--text-field", layout.text_field]
+        named = ["--names", ",".join(wanted.names)] if isinstance(wanted, SummarySpec) and wanted.names else []
+        judged = ["dptext", "utility", "corpus", source, str(public), "--public", str(public), *text]
+        judged += ["--label-field", reading.label_field, *named]
+        said.append(f"What a corpus could teach beside public texts, for you alone and free: {shlex.join(judged)}")
     if payment is not None:
         said.append(PAID if due is None else cost(due))
     if not ending.as_json:

@@ -87,7 +87,9 @@ def release(
     due = None if payment is None else payment.due(wanted, randomness=randomness, fields=fields)
     if ending.dry_run:
         left = _still_due(due, place, paying, resume=ending.resume) if due and drawn is None else None
-        say_what_would_be(wanted, guarantees(wanted, randomness=randomness), source, layout, payment, left, ending)
+        say_what_would_be(
+            wanted, guarantees(wanted, randomness=randomness), source, reading, payment, left, ending, public=public
+        )
         return
     plan = Plan(fields, **layout.settings())
     private = Private(Path(source), fields, {"format": plan.input_format, **plan.reading})

@@ -31,7 +31,7 @@ from dptext.synthesis.lengths import LengthBins
 from dptext.synthesis.lexicon import MOST_READ
 from dptext.synthesis.marginals import AUTO, NONE, Axes, Marginal, marginal_shares
 from dptext.synthesis.means import means_moved
-from dptext.synthesis.spec import CorpusSpec
+from dptext.synthesis.spec import CorpusSpec, require_names
 from dptext.synthesis.sums import Noise
 from dptext.text.declarations import schema_of
 from dptext.text.records import ID_FIELD
@@ -113,9 +113,7 @@ class MeasuredSpec(CorpusSpec, ABC):
     disjoint: bool = False
 
     def __post_init__(self) -> None:
-        if self.names and len(self.names) != max(1, len(self.labels)):
-            wanted, found = max(1, len(self.labels)), len(self.names)
-            raise ConfigError(f"Expected {wanted} names, one for each label, found {found}.")
+        require_names(self.names, self.labels)
         _validate.count(vocabulary=self.vocabulary, tokens=self.tokens)
         _validate.not_negative(dim=self.dim, drafts=self.drafts, examples=self.examples)
         _validate.within(0, MOST_READ, marks=self.marks)

@@ -10,13 +10,12 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal, Self
 
 from dptext import _validate
-from dptext.errors import ConfigError
 from dptext.mechanism import OnProgress
 from dptext.sampling.randomness import Randomness
 from dptext.synthesis.from_pool import FromPool
 from dptext.synthesis.on_summary import OnSummary
 from dptext.synthesis.readings import Corpus
-from dptext.synthesis.spec import Progress, SynthesisSpec, Synthetic
+from dptext.synthesis.spec import Progress, SynthesisSpec, Synthetic, require_names
 from dptext.synthesis.summary import Summary, SummarySpec
 from dptext.synthesis.sums import Draws
 from dptext.text.records import Record
@@ -55,8 +54,7 @@ class Prototypes(SynthesisSpec):
     def __post_init__(self) -> None:
         SynthesisSpec.__post_init__(self)
         _validate.two_labels(self.labels, otherwise=", or take votes, which needs none")
-        if self.names and len(self.names) != len(self.labels):
-            raise ConfigError(f"Expected {len(self.labels)} names, one for each label, found {len(self.names)}.")
+        require_names(self.names, self.labels)
         _validate.not_negative(dim=self.dim)
         _validate.within(0.01, 0.98, topic_share=self.topic_share)
 

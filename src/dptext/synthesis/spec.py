@@ -35,6 +35,15 @@ _FEW: Final = 3  # labels that an error names
 Progress = Callable[[int, int], None]
 
 
+def require_names(names: Sequence[str], labels: Sequence[str]) -> None:
+    """Raise ConfigError unless there is a name for each label, one for all texts without labels, or no name."""
+    if names and len(names) != (wanted := max(1, len(labels))):
+        raise ConfigError(
+            f"Expected {wanted} names, one for each label, found {len(names)}. Names with commas stand in a file, one "
+            "in a line: --names @FILE."
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class Synthetic:
     """The output of a synthesis: texts with labels, and numbers. Text ids are "0", "1", ... and belong to nobody.

@@ -22,7 +22,7 @@ from dptext.synthesis.lengths import Length, whole_sentences
 from dptext.synthesis.pool import apportioned, shuffled
 from dptext.synthesis.readings import Corpus
 from dptext.synthesis.report import Topics
-from dptext.synthesis.spec import MIX, SynthesisSpec, Synthetic
+from dptext.synthesis.spec import MIX, SynthesisSpec, Synthetic, require_names
 from dptext.text.records import Record, records_digest
 from dptext.types import Floats, Integers
 
@@ -65,9 +65,7 @@ class WritingSpec(SynthesisSpec):
         _validate.within(0.01, 0.5, count_share=self.count_share)
         SynthesisSpec.__post_init__(self)
         object.__setattr__(self, "names", self.names or self.labels or ("text",))
-        if len(self.names) != max(1, len(self.labels)):
-            wanted, found = max(1, len(self.labels)), len(self.names)
-            raise ConfigError(f"Expected {wanted} names, found {found}: one for each label.")
+        require_names(self.names, self.labels)
         _validate.count(tokens=self.tokens, size=self.size)
         _validate.texts(size=self.size)
         _validate.positive(temperature=self.temperature)
