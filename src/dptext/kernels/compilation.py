@@ -4,13 +4,16 @@ The machine code is cached beside the file of the loops, or in the user's cache.
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Final, TypeVar, cast
 
 import numpy as np
 from numba import njit
+from numba.core.caching import FunctionCache
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import PassManager, register_pass
 from numba.core.lowering import Lower
+from numba.core.runtime.nrt import rtsys
 from numba.core.typed_passes import BaseNativeLowering, NativeLowering
 
 Loops = TypeVar("Loops", bound=Callable[..., Any])
@@ -47,14 +50,27 @@ class _Compiler(CompilerBase):
         return [found]
 
 
+class _Kept(FunctionCache):
+    """Machine code in files. It is loaded without numba's registries of functions, which compiling alone needs.
+
+    They take .3 seconds of each process to import, SciPy's linear algebra among them.
+    """
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """Return the machine code for a signature, or None if it is not there."""
+        rtsys.initialize(target_context)  # what remains of `target_context.refresh()`, which numba's own method calls
+        with self._guard_against_spurious_io_errors():
+            return self._load_overload(sig, target_context)  # type: ignore[no-untyped-call]
+
+
 def compiled_with(**options: Any) -> Callable[[Loops], Loops]:
     """Return a decorator that compiles loops at their first call, with these options of numba."""
 
     def compiled(loops: Loops) -> Loops:
-        try:
-            return cast("Loops", njit(nogil=True, cache=True, pipeline_class=_Compiler, **options)(loops))
-        except RuntimeError:  # no writable place for the cache
-            return cast("Loops", njit(nogil=True, pipeline_class=_Compiler, **options)(loops))
+        found: Any = njit(nogil=True, pipeline_class=_Compiler, **options)(loops)
+        with suppress(RuntimeError):  # there is no writable place for the files
+            found._cache = _Kept(loops)  # type: ignore[no-untyped-call]  # noqa: SLF001 (as its enable_caching does)
+        return cast("Loops", found)
 
     return compiled
 

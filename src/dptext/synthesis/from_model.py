@@ -327,6 +327,6 @@ def _said(
         )
     if made.stranger > _STRANGE:
         yield (
-            f"Not for reading: a token is {made.stranger:.1f} nats less likely to the model than in its own drafts. "
-            "What the texts teach is said by `dptext utility corpus`."
+            f"Read some before others do: a token is {made.stranger:.1f} nats less likely to the model than in its own "
+            "drafts. What they teach, and whether they are told from real texts, says `dptext utility corpus`."
         )

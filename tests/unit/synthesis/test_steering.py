@@ -367,7 +367,7 @@ def test_a_label_of_which_too_few_different_texts_were_written_is_named(
     others = SPEC.released(texts, np.full(2, 300.0), 1.0, seeded(1)).sentences  # of writers without a summary
     (few,) = (each for each in others if "too few" in each)
     assert few in said(20, 3)
-    assert "Not for reading" not in said(20, 20)
+    assert "Read some" not in said(20, 20)
     assert "Copies of public texts: 0 of 40." in said(20, 20)
 
 
