@@ -50,7 +50,7 @@ class _Compiler(CompilerBase):
         return [found]
 
 
-class _Kept(FunctionCache):
+class _KeptCode(FunctionCache):
     """Machine code in files. It is loaded without numba's registries of functions, which compiling alone needs.
 
     They take .3 seconds of each process to import, SciPy's linear algebra among them.
@@ -69,7 +69,7 @@ def compiled_with(**options: Any) -> Callable[[Loops], Loops]:
     def compiled(loops: Loops) -> Loops:
         found: Any = njit(nogil=True, pipeline_class=_Compiler, **options)(loops)
         with suppress(RuntimeError):  # there is no writable place for the files
-            found._cache = _Kept(loops)  # type: ignore[no-untyped-call]  # noqa: SLF001 (as its enable_caching does)
+            found._cache = _KeptCode(loops)  # type: ignore[no-untyped-call]  # noqa: SLF001 (as its enable_caching does)
         return cast("Loops", found)
 
     return compiled
