@@ -49,8 +49,7 @@ _ONE_TOKEN: Final = (
     ("name", "we met Ann", "we met Bob"),
     ("amount", "paid $120.50 EUR", "paid $7.25 EUR"),
     ("date", "2021-05-03", "1998-05-03"),
-    ("long number", "+44 2079460958", "+44 3069990142"),
-    ("link", "https://example.com/ann", "https://example.com/bob"),
+    ("link", "https://ann.org", "https://bob.org"),
 )
 
 
@@ -109,8 +108,8 @@ def worst_pairs(
 
     The pairs differ in known or unknown words, names, capitals, punctuation, numbers (amounts, dates, telephones),
     addresses (e-mail, links), the last word, the length of a word, or one of several equal words. The last kind shows
-    noise that tokens share. If lengths are protected, the empty text is paired with `max_tokens` words. No pair differs
-    in a topic, an opinion or the language, in formats of other countries, or in rare words that a mechanism knows.
+    noise that tokens share. If lengths are protected, the empty text is paired with `max_tokens` words. Not covered:
+    other scripts and languages, other notations of numbers and dates, the order of words, rules about certain words.
     `words` are at least two words of the mechanism's vocabulary, else ConfigError. `labels` are the public labels of a
     mechanism that reads private labels: if the unit is the document and no label is revealed, they add pairs of records
     with one text and two labels, or a label and none. IncomparableError for a unit or relation that one record cannot
@@ -162,10 +161,10 @@ def _telling(words: tuple[str, ...], unit: Unit) -> list[tuple[str, str, str]]:
     """Return pairs that differ in what mechanisms may copy although they replace all words."""
     a, b, full = *words[:2], f"{_NUMBERS[0]}, {_ADDRESSES[0]}"
     found = [
-        ("word against number", a, "42"),
+        ("word against number", f"+{a}", "+442079460958"),
         ("e-mail address against none", _ADDRESS, _ADDRESS.replace("@", "-")),
         ("all capitals", a, a.upper()),
-        ("last word", " ".join([a] * 4), " ".join([*[a] * 3, b])),
+        ("last word", f"{a} {a} {a}", f"{a} {a} {b}"),
         ("length of a word", "i", "i" * _LONG_WORD),
     ]
     if unit is Unit.TOKEN:

@@ -100,7 +100,13 @@ class Claimed(OnTrial):
 
 
 _FirstOption = Annotated[
-    str | None, reads("--first", metavar="TEXT", help="First text of the pair. Default: known bad pairs.")
+    str | None,
+    reads(
+        "--first",
+        metavar="TEXT",
+        help="First text of the pair. Default: pairs that differ in words, names, numbers, addresses, capitals, "
+        "punctuation or length, not in what else a mechanism may read (other scripts, notations, the order of words).",
+    ),
 ]
 _SecondOption = Annotated[
     str | None, reads("--second", metavar="TEXT", help="Second text of the pair, a neighbour of --first.")
