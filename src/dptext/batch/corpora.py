@@ -262,19 +262,20 @@ def synthesize_dataset(
     shards = shards_of(source, format=plan.input_format, options=options)
     plan = as_read(source, shards, plan)
     engine, _ = (workers or Workers()).made()
-    private = PrivateShards(
-        str(source),
-        plan.fields,
-        dict(plan.reading),
-        shards=shards,
-        plan=plan,
-        options=options,
-        engine=engine,
-    )
-    return run(
-        private, fitted, payment=payment, randomness=randomness, settled=settled,
-        on_measured=on_measured, on_progress=on_progress,
-    )  # fmt: skip
+    with engine.kept() as kept:
+        private = PrivateShards(
+            str(source),
+            plan.fields,
+            dict(plan.reading),
+            shards=shards,
+            plan=plan,
+            options=options,
+            engine=kept,
+        )
+        return run(
+            private, fitted, payment=payment, randomness=randomness, settled=settled,
+            on_measured=on_measured, on_progress=on_progress,
+        )  # fmt: skip
 
 
 _NONCE: Final = bytes(12)  # each key encrypts one answer

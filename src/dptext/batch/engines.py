@@ -6,6 +6,8 @@ published once. A DPTextError ends the run. Ray's own retries are off, because R
 without a message.
 """
 
+from __future__ import annotations
+
 import os
 import signal
 import socket
@@ -16,7 +18,7 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from dptext import _validate
 from dptext.errors import ConfigError, DPTextError, needing
@@ -39,6 +41,11 @@ class Here:
         for number, task in enumerate(tasks):
             yield number, _raised(answered(job, task))
 
+    @contextmanager
+    def kept(self) -> Iterator[Self]:
+        """Return an engine for several jobs of a run."""
+        yield self
+
 
 @dataclass(frozen=True, slots=True)
 class Processes:
@@ -48,24 +55,50 @@ class Processes:
 
     def answers(self, job: object, tasks: Sequence[Task]) -> Iterator[tuple[int, Any]]:
         """Yield answers as `Here.answers`. ConfigError: the job cannot be sent to a process."""
-        data = packed(job)
+        with self.kept() as kept:
+            yield from kept.answers(job, tasks)
+
+    @contextmanager
+    def kept(self) -> Iterator[KeptProcesses]:
+        """Return an engine whose processes wait for the next job of a run until the context ends."""
         with ExitStack() as stack:
+            yield KeptProcesses(self.n, stack)
 
-            def start() -> Process:
-                return stack.enter_context(closing(Process(data)))
 
-            def ask(process: Process, number: int) -> Connection:
-                process.send(tasks[number])
-                return process.pipe
+@dataclass(frozen=True, slots=True)
+class KeptProcesses:
+    """Processes of this computer that wait for further jobs: each takes a second to start."""
 
-            def answer(process: Process, pipe: Connection) -> Any:
-                try:
-                    return pipe.recv()
-                except (EOFError, ConnectionResetError):
-                    process.close()
-                    return _DIED
+    n: int
+    stack: ExitStack = field(repr=False)  #: ends them
+    idle: list[Process] = field(default_factory=list, repr=False)  #: those that wait
 
-            yield from _shared_out(self.n, len(tasks), start, ask, wait, answer, Process.close)
+    def answers(self, job: object, tasks: Sequence[Task]) -> Iterator[tuple[int, Any]]:
+        """Yield answers as `Processes.answers`."""
+        data = packed(job)
+
+        def start() -> Process:
+            process = self.idle.pop() if self.idle else self.stack.enter_context(closing(Process()))
+            process.take(data)
+            return process
+
+        def ask(process: Process, number: int) -> Connection:
+            process.send(tasks[number])
+            return process.pipe
+
+        def answer(process: Process, pipe: Connection) -> Any:
+            try:
+                return pipe.recv()
+            except (EOFError, ConnectionResetError):
+                process.close()
+                return _DIED
+
+        yield from _shared_out(self.n, len(tasks), start, ask, wait, answer, self.idle.append)
+
+    @contextmanager
+    def kept(self) -> Iterator[Self]:
+        """Return this engine."""
+        yield self
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +153,11 @@ class Ray:
 
             yield from _shared_out(self.n, len(tasks), start, ask, wait_for, answer, end)
 
+    @contextmanager
+    def kept(self) -> Iterator[Self]:
+        """Return this engine, whose actors end with each job: others may wait for their processors."""
+        yield self
+
 
 @contextmanager
 def _failing(ray: Any) -> Iterator[None]:
@@ -170,7 +208,7 @@ def _reach(address: str | None) -> None:
     raise ConfigError(f"Expected a Ray cluster at {address}, found none: {reason}.")
 
 
-Engine = Here | Processes | Ray
+Engine = Here | Processes | KeptProcesses | Ray
 
 
 def _shared_out(

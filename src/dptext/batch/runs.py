@@ -205,7 +205,8 @@ class _FolderRun:
             state = self._resumed() if self.plan.resume else self._begun()
             try:
                 if not state.certificate:
-                    state = self._work(state, on_progress, on_skip)
+                    with self.engine.kept() as engine:
+                        state = self._work(engine, state, on_progress, on_skip)
                 return self._publish(state)
             except DPTextError as error:
                 if type(error) is DPTextError:  # a run resumed with more memory may end well
@@ -264,11 +265,11 @@ class _FolderRun:
         state.require_same(self._digest(), None if self.payment is None else self.payment.key)
         return state
 
-    def _work(self, state: FolderState, on_progress: Progress, on_skip: Skip) -> FolderState:
+    def _work(self, engine: Engine, state: FolderState, on_progress: Progress, on_skip: Skip) -> FolderState:
         job = self.job(bytes.fromhex(state.key), state.token)
         try:
             self._try_publishing(job.target)
-            surveys, also = self._survey(job, on_progress, on_skip), self.place.reveals
+            surveys, also = self._survey(engine, job, on_progress, on_skip), self.place.reveals
             counts = [surveys.records[i] for i in range(len(self.shards))]
             require_records(sum(counts), "the input")
             if self.dataset.keep_shards:
@@ -284,7 +285,7 @@ class _FolderRun:
                 self._throw_away(state)  # nothing was charged and nothing drawn
             raise
         try:
-            digests = self._privatized(job, parts, counts, surveys, on_progress)
+            digests = self._privatized(engine, job, parts, counts, surveys, on_progress)
         except DataError as error:  # a file changed: what was drawn is thrown away, and the charge is not
             if charge is not None and self.payment is not None and self.payment.key is None:
                 error.args = (f"{error} The unfinished run is removed. {stays_charged(charge.key)}",)
@@ -314,11 +315,11 @@ class _FolderRun:
         named = job.subjects(hashes) if self.plan.fields.subject else None
         return due.charge_run(state.charge_key, named, resumed=self.plan.resume)
 
-    def _survey(self, job: Job, on_progress: Progress, on_skip: Skip) -> Surveys:
+    def _survey(self, engine: Engine, job: Job, on_progress: Progress, on_skip: Skip) -> Surveys:
         surveys, fields = Surveys.at(self._state.path), self.plan.fields
         todo = [i for i in range(len(self.shards)) if i not in surveys.records]
         done = sum(surveys.records.values())
-        for place, found in self.engine.answers(job, [("survey", (i,)) for i in todo]):
+        for place, found in engine.answers(job, [("survey", (i,)) for i in todo]):
             surveys.keep(todo[place], found)
             for reason, skipped in found.skipped.items():
                 on_skip(self.shards[todo[place]].name, skipped, reason)
@@ -341,7 +342,13 @@ class _FolderRun:
         return numbered(ends[-1], size, self.kind, compressed=self.compressed)
 
     def _privatized(
-        self, job: Job, parts: Sequence[OutputPart], counts: Sequence[int], surveys: Surveys, on_progress: Progress
+        self,
+        engine: Engine,
+        job: Job,
+        parts: Sequence[OutputPart],
+        counts: Sequence[int],
+        surveys: Surveys,
+        on_progress: Progress,
     ) -> list[str]:
         together = max(1, math.ceil(len(parts) / max(_TASKS_A_WORKER * self.workers, len(self.shards))))
         runs = [tuple(parts[i : i + together]) for i in range(0, len(parts), together)]
@@ -353,7 +360,7 @@ class _FolderRun:
             sources = tuple((i, firsts[i], surveys.hashes[i]) for i in within if counts[i])
             tasks.append(("privatize", (run, sources)))
         with _watching(job.target, parts, on_progress):
-            found: dict[int, tuple[str, ...]] = dict(self.engine.answers(job, tasks))
+            found: dict[int, tuple[str, ...]] = dict(engine.answers(job, tasks))
         return [digest for place in range(len(runs)) for digest in found[place]]
 
     def _publish(self, state: FolderState) -> Certificate:

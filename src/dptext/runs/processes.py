@@ -1,6 +1,7 @@
 """Worker processes of this computer, of one thread each. They end when this process ends.
 
-`python -m dptext.runs.processes PIPE` reads a job and then tasks from the pipe, and answers each task.
+`python -m dptext.runs.processes PIPE` reads a job and then its tasks from the pipe, and answers each task, until
+another job comes.
 """
 
 import os
@@ -58,12 +59,12 @@ def _named(error: Exception) -> str:
 
 
 class Process:
-    """One worker process with its job, `packed`. `pipe` receives the answer to each task; it ends if the worker dies.
+    """One worker process. `pipe` receives the answer to each task of its job; it ends if the worker dies.
 
     DPTextError: the system starts no process.
     """
 
-    def __init__(self, job: bytes) -> None:
+    def __init__(self) -> None:
         self.pipe, theirs = Pipe()
         reason = None
         with theirs:
@@ -84,7 +85,10 @@ class Process:
             raise DPTextError(f"Cannot start a worker: {reason}. Run fewer --workers.")
         with socket.socket(fileno=os.dup(self.pipe.fileno())) as end:
             end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", SEND_SECONDS, 0))
-        self._send(job)
+
+    def take(self, job: bytes) -> None:
+        """Send a job, `packed`, to which further tasks belong."""
+        self._send(packed(job))
 
     def send(self, task: Task) -> None:
         """Send a task."""
@@ -124,11 +128,14 @@ def main(pipe: Connection) -> None:
     """Answer tasks until the pipe is closed."""
     threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     with suppress(*_GONE):
-        data = pipe.recv_bytes()
-        job, fault = _loaded(data)
+        job: object = None
+        fault: DPTextError | None = None
         while True:
-            task = pipe.recv()
-            pipe.send(fault or answered(job, task))
+            given = pipe.recv()
+            if isinstance(given, bytes):
+                job, fault = _loaded(given)
+            else:
+                pipe.send(fault or answered(job, given))
 
 
 def _loaded(data: bytes) -> tuple[object, DPTextError | None]:

@@ -43,6 +43,16 @@ class Job:
         return what
 
 
+class Named:
+    """Answers with its name and its process."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def said(self) -> tuple[str, int]:
+        return self.name, os.getpid()
+
+
 class Unloadable(Job):
     """A job that can be sent, and not be had."""
 
@@ -104,6 +114,25 @@ def test_a_job_that_a_worker_cannot_load_is_an_answer(
     assert "secret" not in str(caught.value)
 
 
+@pytest.mark.parametrize("problem", [False, True])
+def test_processes_wait_for_the_next_job_of_a_run(monkeypatch: pytest.MonkeyPatch, problem: bool) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent), prepend=os.pathsep)
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]), prepend=os.pathsep)
+    with Processes(1).kept() as kept:
+        (_, (first, pid)), *_ = kept.answers(Named("a"), [("said", ()), ("said", ())])
+        if problem:
+            with pytest.raises(ConfigError, match="cannot load the model"):
+                list(kept.answers(Unloadable(ValueError("secret")), [("echo", (1,))]))
+        (_, (second, again)), *_ = kept.answers(Named("b"), [("said", ())])
+        assert (first, second, pid) == ("a", "b", again)
+        os.kill(again, signal.SIGKILL)
+        (_, (third, other)), *_ = kept.answers(Named("c"), [("said", ())])
+        assert third == "c"
+        assert other != again
+    with pytest.raises(ProcessLookupError):
+        os.kill(other, 0)
+
+
 def test_where_no_process_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     before = len(list(Path("/proc/self/fd").iterdir()))
     monkeypatch.setattr(processes.subprocess, "Popen", full)
@@ -121,7 +150,8 @@ def test_a_worker_that_takes_nothing_is_ended(tmp_path: Path, monkeypatch: pytes
     tenth = SimpleNamespace(pack=lambda how, seconds, _: struct.pack(how, 0, seconds * 100_000))
     monkeypatch.setattr(processes, "struct", tenth)  # a tenth of what is waited
     began = time.monotonic()
-    process = Process(bytes(10_000_000))
+    process = Process()
+    process.take(bytes(10_000_000))
     with pytest.raises((EOFError, ConnectionResetError)):
         process.pipe.recv()
     process.close()

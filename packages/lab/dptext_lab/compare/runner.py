@@ -305,7 +305,9 @@ class _Grid:
                     if process is not None:
                         process.close()
                     return
-                process = process or stack.enter_context(contextlib.closing(Process(job)))
+                if process is None:
+                    process = stack.enter_context(contextlib.closing(Process()))
+                    process.take(job)
                 name = waiting.next(last)
                 process.send(("run", (self._cells[name], name)))
                 busy[process.pipe] = process, name, time.monotonic()
