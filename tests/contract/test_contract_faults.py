@@ -137,6 +137,12 @@ class Planted:
             case "file beside":
                 Path("planted.cache").write_text(safe, "utf-8")
                 KEPT.append("planted.cache")
+            case "file far away":  # deeper than the contract looks for new files
+                folder = Path(tempfile.gettempdir(), "planted.far", "a", "b", "c")
+                folder.mkdir(parents=True, exist_ok=True)
+                with Path(folder, "notes.txt").open("a", encoding="utf-8") as file:
+                    file.write(safe)
+                KEPT.append(str(folder / "notes.txt"))
             case "fixed seed":
                 return self.inner.privatize(records, seeded(7))
             case "more epsilon":
@@ -298,6 +304,7 @@ FAULTS = {
         "raises",
         "raises from",
         "stderr",
+        "file far away",
     ],
     "files": ["temporary file", "file beside", "unknown raw"],
     "model": ["saves text", "loads another"],

@@ -85,12 +85,18 @@ def test_a_dry_run_names_the_command_that_says_what_a_corpus_could_teach() -> No
     pool = [{"text": row["text"]} for row in texts(300, 3)]
     write(private=texts(200, 1), pool=pool)
     run = ["summarize", "private.jsonl", "a.summary", "--public", "pool.jsonl", "--about", "200", "--dry-run"]
-    there = CliRunner().invoke(app, [*run, "--label-field", "topic", "--labels", "sport,trade,music"]).stdout
-    said = next(line for line in there.splitlines() if line.startswith("What a corpus could teach"))
-    done = CliRunner().invoke(app, shlex.split(said.partition(": dptext ")[2]))
-    assert done.exit_code == 0, done.exception
-    assert "What a corpus could teach lies between: a classifier that learns from the public texts" in done.stdout
-    assert "from originals " in done.stdout
+    labelled = [*run, "--label-field", "topic", "--labels", "sport,trade,music"]
+    for names, by in (
+        ((), "by the words 'music', 'sport', 'trade': --names in plain words may make them stronger."),
+        (("--names", "all sport,all trade,all music"), "'music' by 'all music', 'sport' by 'all sport', 'trade' by "),
+    ):
+        there = CliRunner().invoke(app, [*labelled, *names]).stdout
+        said = next(line for line in there.splitlines() if line.startswith("What a corpus could teach"))
+        done = CliRunner().invoke(app, shlex.split(said.partition(": dptext ")[2]))
+        assert done.exit_code == 0, done.exception
+        assert "What a corpus could teach lies between: a classifier that learns from the public texts" in done.stdout
+        assert "from originals " in done.stdout
+        assert f"Public texts were labelled {by}" in done.stdout, done.stdout  # in the order of nobody's labels
     assert "What a corpus could teach" not in CliRunner().invoke(app, run).stdout
 
 
@@ -154,7 +160,10 @@ def test_labels_that_say_nothing_in_words_label_no_public_texts() -> None:
     assert named["worth"] is not None, "what labels mean is public, and can be said after all was measured"
     assert said not in named["answer"][0]
     assert named["rows"]["public-only"]["accuracy"]["value"] > 0.6  # type: ignore[index]
-    assert "name each of 3 labels, found 2" in str(judge("--names", "sport,trade").exception)
+    assert "name each of 3 labels, such as 1=NAME, found 2" in str(judge("--names", "sport,trade").exception)
+    turned = data("--test", "test.jsonl", "--names", "3=music,1=sport,2=trade")
+    assert turned["rows"]["public-only"] == named["rows"]["public-only"]
+    assert "Public texts were labelled '1' by 'sport', '2' by 'trade', '3' by 'music'." in turned["answer"][0]
 
 
 @pytest.mark.parametrize(

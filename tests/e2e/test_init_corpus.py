@@ -45,11 +45,12 @@ def test_the_commands_that_it_shows_read_what_it_writes(letters: Path) -> None:
     assert first[2].startswith("The legal page of such a release")
     written = tomllib.loads((letters / "dptext.toml").read_text())
     assert written["summary"] == {"epsilon": 2.0, "about": 200, "labels": ["health", "leisure", "money", "travel"]}
-    assert [each[0] for each in commands(done.stdout)] == ["summarize", "summary", "write"]
-    quick = ("--encoder", "glove", "--set", "words=8")
+    assert [each[0] for each in commands(done.stdout)] == ["utility", "summarize", "summary", "write"]
+    quick = {"utility": ("--encoder", "glove"), "summarize": ("--encoder", "glove", "--set", "words=8")}
     for each in commands(done.stdout):
-        ran = dptext(*each, *(quick if each[0] == "summarize" else ()), cwd=letters)
+        ran = dptext(*each, *quick.get(each[0], ()), cwd=letters)
         assert ran.returncode == 0, (each, ran.stderr)
+        assert ("What a corpus could teach lies between" in ran.stdout) == (each[0] == "utility")
     certificate = json.loads((letters / "in.summary.guarantee.json").read_text())
     assert certificate["settings"]["labels"] == ["health", "leisure", "money", "travel"]
     assert (certificate["settings"]["epsilon"], certificate["settings"]["about"]) == (2.0, 200)

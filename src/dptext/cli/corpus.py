@@ -12,7 +12,7 @@ from dptext._wording import markdown_table
 from dptext.cli import options
 from dptext.cli.answers import Printing, interval, short
 from dptext.cli.chosen import load_encoder
-from dptext.cli.corpus_options import listed
+from dptext.cli.corpus_options import by_label, listed
 from dptext.cli.corpus_report import CorpusReport, beside
 from dptext.cli.corpus_rows import (
     AS_MANY,
@@ -95,9 +95,9 @@ def corpus(
         str | None,
         options.reads(
             "--names",
-            metavar="A,B,...",
-            help="Meanings of the labels in words, or @FILE, in the order of --labels of the summary, else sorted: "
-            "public texts are labelled by them. Default: those of the summary.",
+            metavar="LABEL=A,...",
+            help="Meanings of the labels in words, or @FILE: public texts are labelled by them. Without LABEL= in the "
+            "order of --labels of the summary, else sorted. Default: those of the summary.",
         ),
     ] = None,
     encoder: options.EncoderOption = "sentence",
@@ -119,7 +119,7 @@ def corpus(
     fields, there = _fields_of(files.released, layout, label_field, asked)
     private = _read(layout, files.private, label_field, asked)
     pool = layout.read_public(files.public, label=layout.public_label(files.public, label_field))
-    made = list(read_released(files.released, fields))
+    made = _read_judged(files, fields)
     held = [] if files.test is None else _read(layout, files.test, label_field, asked, test=True)
     if min(map(len, (private, pool, made, *([held] if held and out is not None else [])))) < 8:
         raise ConfigError("Expected at least 8 records in each file.")
@@ -143,11 +143,10 @@ def corpus(
         rows, worth = measured(all_parts, private, real, meanings, embedder, seed, tell)
     of_columns, means = compared(rows, schema, label_field, labels, all_parts, real, seed)
     known = {fields.text, label_field, *(each.name for each in declared)}
-    guessed = any(record.label for record in made) and not any(record.label in meanings for record in pool)
-    wordless = [_WORDLESS] if guessed and labels and not in_words(meanings.values()) else []
+    wordless, by_words = _words_notes(meanings, pool)
     notes = [
         *_mix_note(private, held),
-        *(_words_note(meanings) if guessed and not wordless else []),
+        *by_words,
         *([] if worth is None or worth.verdict()[0] == "yes" else _even_note(made, labels, files.released)),
         *_columns_note(asked, [name for name in there if name not in known], worth),
     ]
@@ -156,9 +155,11 @@ def corpus(
         report = _report(parts, held, rows, labels, embedder, seed)
         report = replace(report, worth=worth, notes=notes + wordless, of_columns=of_columns, means=means)
         headline = report.written(out, embedder, [_real_texts(held, embedder.name, seed)], force=force)
-    verdict = [] if headline else wordless if worth is None else [worth.sentence, *notes]
+    verdict = [] if headline else wordless + by_words if worth is None else [worth.sentence, *notes]
     released, public = (cell(rows[name].get("told_apart"), interval) for name in (RELEASED, PUBLIC_ONLY))
-    learned = [_learned(rows, labels, label_field, guessed=guessed)] if labels or not of_columns else []
+    learned = (
+        [_learned(rows, labels, label_field, guessed=bool(wordless or by_words))] if labels or not of_columns else []
+    )
     said = [
         *([" ".join([*learned, *verdict])] if learned else []),
         *of_columns,
@@ -225,12 +226,26 @@ def _mix_note(private: Sequence[Record], held: Sequence[Record]) -> list[str]:
     return [said]
 
 
-def _words_note(meanings: Mapping[str, str]) -> list[str]:
-    """Say by which words public texts were labelled, if these are the labels themselves: plainer ones may do better."""
-    if any(label != said for label, said in meanings.items()):
-        return []
-    shown = ", ".join(repr(each) for each in [*meanings][:_FEW_LABELS]) + ", ..." * (len(meanings) > _FEW_LABELS)
-    return [f"Public texts were labelled by the words {shown}: --names in plain words may make them stronger."]
+def _read_judged(files: CorpusFiles, fields: Fields) -> list[Record]:
+    """Read the corpus that is judged. Public texts are judged without their labels: that is what a corpus adds to."""
+    found = list(read_released(files.released, fields))
+    if files.released.resolve() != files.public.resolve():
+        return found
+    return [replace(record, label=None) for record in found]
+
+
+def _words_notes(meanings: Mapping[str, str], pool: Sequence[Record]) -> tuple[list[str], list[str]]:
+    """Say of public texts without labels that no words label them, or which did. Plainer ones may do better."""
+    if not meanings or any(record.label in meanings for record in pool):
+        return [], []
+    if not in_words(meanings.values()):
+        return [_WORDLESS], []
+    own = all(label == said for label, said in meanings.items())
+    each = [repr(said) if own else f"{label!r} by {said!r}" for label, said in meanings.items()][:_FEW_LABELS]
+    shown = ", ".join(each) + ", ..." * (len(meanings) > _FEW_LABELS)
+    if not own:
+        return [], [f"Public texts were labelled {shown}."]
+    return [], [f"Public texts were labelled by the words {shown}: --names in plain words may make them stronger."]
 
 
 def _even_note(made: Sequence[Record], labels: Sequence[str], released: Path) -> list[str]:
@@ -308,9 +323,12 @@ def _meanings(released: Path, labels: Sequence[str], given: str | None) -> dict[
     found = _settings(released)
     known, names = (cast("list[str]", found.get(each) or []) for each in ("labels", "names"))
     if given is not None:
-        known, names = known or [*labels], listed(given, "--names")
+        known = known or [*labels]
+        names = by_label(listed(given, "--names"), known)
         if len(names) != len(known):
-            raise ConfigError(f"Expected --names to name each of {len(known)} labels, found {len(names)} names.")
+            raise ConfigError(
+                f"Expected --names to name each of {len(known)} labels, such as {known[0]}=NAME, found {len(names)}."
+            )
     own = dict(zip(map(meaning, known), names, strict=False))
     return {label: own.get(meaning(label), label) for label in labels}
 
@@ -369,7 +387,7 @@ def _learned(
         most, least = (cell(right[row], interval) for row in (ORIGINAL, PUBLIC_ONLY))
         return (
             f"What a corpus could teach lies between: a classifier that learns from the public texts{named} has "
-            f"{least} of the labels of real texts right, from originals {most}. The corpus itself has no labels."
+            f"{least} of the labels of real texts right, from originals {most}."
         )
     if ORIGINAL not in right:
         return "Labels are not judged: the half of PRIVATE to learn from has none."

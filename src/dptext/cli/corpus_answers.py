@@ -55,9 +55,12 @@ def say_what_would_be(
         *reads_english(wanted),
         *filter(None, (wanted.plan, *wanted.advice.splitlines())),
     ]
-    if wanted.labels and reading.label_field is not None and public is not None and not is_dataset(source):
+    other = layout.public_text_field or layout.public_record
+    if wanted.labels and reading.label_field is not None and public is not None and not (other or is_dataset(source)):
         text = [] if layout.text_field == TEXT_FIELD else ["--text-field", layout.text_field]
-        named = ["--names", ",".join(wanted.names)] if isinstance(wanted, SummarySpec) and wanted.names else []
+        names = wanted.names if isinstance(wanted, SummarySpec) else ()
+        each = ",".join(f"{label}={name}" for label, name in zip(wanted.labels, names, strict=True)) if names else ""
+        named = ["--names", each] if each else []
         judged = ["dptext", "utility", "corpus", source, str(public), "--public", str(public), *text]
         judged += ["--label-field", reading.label_field, *named]
         said.append(f"What a corpus could teach beside public texts, for you alone and free: {shlex.join(judged)}")

@@ -189,6 +189,10 @@ def _corpus(begun: InitFiles, answers: CorpusAnswers, wanted: Needs, *, force: b
         print(_COLUMNS.format(path=begun.source, file=FILE))
     print(f"Written: {FILE}. Next{', once columns are declared' if examples else ''}:")
     own = [*form_options(begun.found, fields), *begun.form, *([] if known else ["--about", "N"])]
+    if wanted is Needs.CORPUS and begun.label_field and not (begun.others or begun.source.is_dir()):
+        pool = str(begun.public)
+        print(f"  {shlex.join(['dptext', 'utility', 'corpus', str(begun.source), pool, '--public', pool])}")
+        print("(For you alone, without a charge: it says what a corpus could teach beside the public texts.)")
     if not known:
         print(_ABOUT.format(unit=answers.unit.value))
     print(f"  {shlex.join(['dptext', 'summarize', str(begun.source), str(summary), *own])}")

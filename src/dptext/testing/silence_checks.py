@@ -26,6 +26,7 @@ from dptext.runs.states import FileState, state_path
 from dptext.sampling.randomness import secure
 from dptext.testing.case import Case, require
 from dptext.testing.held import texts_held_by
+from dptext.testing.outward import writes
 from dptext.text.columns import TEXTS_ONLY, WITHOUT_VECTORS
 from dptext.text.formats import Format
 from dptext.text.reading import MAX_CHARACTERS
@@ -57,7 +58,7 @@ def check_silence(case: Case) -> None:
     """No private text is printed, logged, warned, raised, shown by repr, or kept."""
     canary, mechanism = case.canary, case.mechanism
     broken = [Record("0", f"{canary} \ud800"), Record("1", canary, label="\ud800" + canary)]
-    with listening() as heard:
+    with listening() as heard, writes() as opened:
         mechanism.privatize(case.odd, secure())
         for record in broken:
             try:
@@ -67,8 +68,17 @@ def check_silence(case: Case) -> None:
                 require(not case.leaks(told + _arguments(error)), "no private text in an error")
         mechanism.spec.guarantee().explain()
     require(not case.leaks(heard()), "no private text is printed, logged or warned about")
+    require(not any(map(case.leaks, _contents(opened))), "no private text in a file")
     require(not case.leaks(repr(mechanism) + str(mechanism) + repr(mechanism.spec)), "no text shows in any repr")
     require(not any(case.leaks(text) for text in texts_held_by(mechanism, mechanism.spec)), "no private text is kept")
+
+
+def _contents(opened: Sequence[str]) -> Iterator[str]:
+    """Yield the contents of the files among what was opened for writing, wherever they lie."""
+    for path in dict.fromkeys(map(Path, opened)):
+        with contextlib.suppress(OSError, ValueError):  # it is gone, or may not be read
+            if path.is_file() and path.stat().st_size <= _LARGEST_LEFT_FILE:
+                yield path.read_text("utf-8", errors="replace")
 
 
 def _arguments(error: BaseException | None) -> str:
