@@ -37,7 +37,7 @@ if sys.argv[2] != "write":
     desks.Desks.texts = stopped
 found = dp.synthesize(
     dp.sample_records(60, seed=1), dp.sample_records(30, seed=3), kind="steering", label="label",
-    labels=["travel", "money"], model=sys.argv[1], about=60, tokens=8, size=6, options=40, examples=0, marks=3,
+    labels=["travel", "money"], model=sys.argv[1], about=60, tokens=8, size=40, options=40, examples=0, marks=3,
     vocabulary=30, drafts=2, matches=1, encoder="glove", seed=1,
 )
 print(*found.sentences)

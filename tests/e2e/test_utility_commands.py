@@ -422,6 +422,7 @@ def test_a_table_is_judged_by_the_columns_of_its_summary_or_by_named_ones() -> N
     assert {*means["rows"]} == {"original", "as many originals", "released"}
     assert means["rows"]["original"][means["values"].index("travel")] == 1
     assert any(said.startswith("The mean of stars by topic: ") for said in answers[0]["answer"])
+    assert not any("measured no number" in said for said in answers[0]["answer"])
     details = CliRunner().invoke(app, [*given[:-1], "--details"])
     assert "| stars   | topic | travel  | " in details.stdout
     screen = CliRunner().invoke(app, given[:-1])

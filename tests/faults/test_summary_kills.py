@@ -272,7 +272,7 @@ def test_the_model_writes_from_the_summary_that_was_kept(monkeypatch: pytest.Mon
     for module in tiny_language.LOADING:
         monkeypatch.setattr(f"{module}.load_language_model", lambda _: tiny_language.model())
     spec = dp.Steering(
-        labels=("travel", "money"), about=60, tokens=8, size=6, options=40, examples=0, marks=3, vocabulary=30,
+        labels=("travel", "money"), about=60, tokens=8, size=40, options=40, examples=0, marks=3, vocabulary=30,
         drafts=4, matches=1, encoder="glove", words=0, epsilon=8.0,
     )  # fmt: skip
     noted, draws = list[tuple[bytes, Certificate]](), list[Randomness]()

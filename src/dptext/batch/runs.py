@@ -198,6 +198,8 @@ class _FolderRun:
             absent = f"There is no unfinished run to resume, as {self._state.path} is absent: leave --resume out."
             raise ConfigError(f"{absent}{_UNPUBLISHED}" if self.payment is not None else absent)
         if not self.plan.resume and not self.plan.force and self._state.begun:
+            with self._state.held():  # ConfigError: a run is writing there now
+                pass
             raise ConfigError(
                 f"An unfinished run lies at {self._state.path}: --resume goes on, --force begins anew{self._paid_anew}."
             )

@@ -251,7 +251,8 @@ def log(
     at = f" at delta = {format_delta(limit.delta)}" if limit.delta else ""
     table = _table(
         f"epsilon is that of each charge alone{at}; the ledger holds no names of files or people: released begins the "
-        "sha256 of the output, `dptext explain OUT` names its charge, and --charge-key NAME of a run names it here; "
+        "sha256 of the output, or the mark in its certificate (stream), `dptext explain OUT` names its charge, and "
+        "--charge-key NAME of a run names it here; "
         "--json shows settings, events and keys"
     )
     for heading in ("charge", "when (UTC)", "to", "for", "epsilon", "released"):

@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, cast
+from typing import TYPE_CHECKING, Annotated, cast
 
 import numpy as np
 
@@ -37,6 +37,7 @@ from dptext.errors import ConfigError, DPTextError, HeaderError
 from dptext.estimates import Estimate
 from dptext.mechanism import settings
 from dptext.runs.certificate import certificate_path
+from dptext.runs.specs import synthesis_from_settings
 from dptext.runs.verification import read_certificate, verify
 from dptext.text.declarations import schema_of, with_files
 from dptext.text.files import Target, refuse_inputs, sha256_of
@@ -51,6 +52,9 @@ from dptext.utility.group_means import GroupMeans
 from dptext.utility.leaving import leaving
 from dptext.utility.tables import ORIGINAL, PUBLIC_ONLY
 from dptext.utility.worth import CorpusWorth, other_mix
+
+if TYPE_CHECKING:
+    from dptext.synthesis.summary import SummarySpec
 
 _FIT = 5  # columns of a table's numbers on a screen
 _FEW_LABELS = 4  # labels of a mix that is shown
@@ -141,7 +145,8 @@ def corpus(
     meanings = _meanings(files.released, labels, names)
     with counted("judging", "rows") as tell:
         rows, worth = measured(all_parts, private, real, meanings, embedder, seed, tell)
-    of_columns, means = compared(rows, schema, label_field, labels, all_parts, real, seed)
+    together = _together(files.released, label_field)
+    of_columns, means = compared(rows, schema, label_field, labels, all_parts, real, seed, together)
     known = {fields.text, label_field, *(each.name for each in declared)}
     wordless, by_words = _words_notes(meanings, pool)
     notes = [
@@ -313,6 +318,16 @@ def _settings(released: Path) -> Mapping[str, Json]:
         return settings(verify(beside).spec) if beside.is_file() else {}
     except DPTextError:
         return {}
+
+
+def _together(released: Path, label_field: str | None) -> list[set[str]] | None:
+    """Return the pairs of columns that the summary of a corpus measured together; None if it has no summary."""
+    found = _settings(released)
+    if found.get("kind") != "summary":
+        return None
+    spec = cast("SummarySpec", synthesis_from_settings(found))
+    names = (label_field or "", *spec.axes.names[1:])
+    return [{names[axis] for axis in each.axes} for each in spec.marginals if len(each.axes) == 2]
 
 
 def _meanings(released: Path, labels: Sequence[str], given: str | None) -> dict[str, str]:

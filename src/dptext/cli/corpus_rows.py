@@ -209,8 +209,12 @@ def compared(
     parts: Mapping[str, Sequence[Record]],
     real: Sequence[Record],
     seed: int,
+    together: Sequence[set[str]] | None,
 ) -> tuple[list[str], list[GroupMeans]]:
-    """Add the numbers of columns to `rows`. Return sentences on them, and means of numbers; none without columns."""
+    """Add the numbers of columns to `rows`. Return sentences on them, and means of numbers; none without columns.
+
+    `together` are the pairs of columns that a summary measured; None if the corpus has no summary.
+    """
     if not schema:
         return [], []
     labelled = label_field and labels and any(each.label for each in parts[RELEASED])
@@ -237,7 +241,10 @@ def compared(
         )
     shown = {row: parts[row] for row in (RELEASED, ORIGINAL, AS_MANY) if row in parts}
     means = means_by_group(shown, columns, label=name)
-    said += filter(None, [furthest_means(means, RELEASED, ORIGINAL, AS_MANY if AS_MANY in shown else "")])
+    known = means if together is None else [each for each in means if {each.number, each.by} in together]
+    said += filter(None, [furthest_means(known or means, RELEASED, ORIGINAL, AS_MANY if AS_MANY in shown else "")])
+    if means and not known:
+        said.append("The summary measured no number together with such a column (--pairs).")
     return said, means
 
 

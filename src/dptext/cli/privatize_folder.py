@@ -48,7 +48,9 @@ def privatize_folder(source: str, target: str, run: Run, dataset: DatasetPlan, *
     shared: dict[str, Any] = {"plan": run.plan, "dataset": dataset, "seed": run.seed, "payment": run.payment}
     if run.dry_run:
         n_records, promised, due, n_labelled = rehearse_dataset(source, target, run.mechanism, **shared)
-        last = [] if run.payment is None else [PAID if due is None else cost(due)]
+        named = ["the names of the files and how many records each has"] * dataset.keep_shards
+        last = [f"Leaves as it is: {', '.join([*run.plan.reveals, *named])}."]
+        last += [] if run.payment is None else [PAID if due is None else cost(due)]
         shards = shards_of(source, format=run.plan.input_format, options=dataset.storage_options)
         record = as_read(source, shards, run.plan).record
         forms = forms_of(shards, run.plan)

@@ -40,6 +40,9 @@ class Unfinished:
     def refuse(self, *, force: bool) -> None:
         """Raise ConfigError if an unfinished run lies here; with `force` only if its output is whole and paid for."""
         if not force and (self.part.exists() or self.state.exists()):
+            if self.part.exists():
+                with self.opened():  # ConfigError: a run is writing it now
+                    pass
             how = "go on with --resume, or begin" if self.state.exists() else "nothing of it is done: begin"
             paid = "" if self.due is None else ", which is charged anew"
             raise ConfigError(f"An unfinished run lies beside {self.target}: {how} anew with --force{paid}.")

@@ -59,6 +59,10 @@ class Unpublished:
         """The path of the hidden folder."""
         return run_folder(self.target)
 
+    @property
+    def _busy(self) -> str:
+        return f"Another run is writing {self.target} at this moment."
+
     def check(self, *, resume: bool = False) -> None:
         """Raise the errors (ConfigError) of publishing early: each file is tried at its path."""
         for path in paths_of(self.target):
@@ -66,6 +70,8 @@ class Unpublished:
             if not resume:
                 self._check_free(path)
         if not resume and not self.force and self.load() is not None:
+            with held(self.folder / _LOCK, self._busy):
+                pass
             raise ConfigError(
                 f"An unfinished run lies beside {self.target}: --resume goes on, --force begins anew, which is charged "
                 "anew unless --charge-key names its charge."
@@ -88,7 +94,7 @@ class Unpublished:
         """
         with writing(self.folder):
             self.folder.mkdir(mode=0o700, exist_ok=True)
-        with held(self.folder / _LOCK, f"Another run is writing {self.target} at this moment."):
+        with held(self.folder / _LOCK, self._busy):
             try:
                 yield
             finally:

@@ -79,7 +79,10 @@ class Shortage:
         for name, wanted, had in self._shown:
             named.append(f"{name}: {_part(wanted)} wanted, {_part(had)} of the pool is read as {name}{by}")
             by = ""
-        few = f"The pool has too few texts of some labels, or noise hides what tells them apart: {'; '.join(named)}."
+        few = (
+            "The pool has too few texts of some labels, or noise or likeness hides what tells them apart, as of stars: "
+        )
+        few += f"{'; '.join(named)}."
         more = ""
         if self.texts < self.most:
             few += f" {self.texts:,} texts leave, not {self.most:,}, so that the mix of labels is kept."

@@ -249,7 +249,8 @@ def test_what_was_written_is_listed_whole_with_what_to_do_next(folder: Path) -> 
     assert f"\nWritten: {files}.\n" in done.stdout
     like = ("--text-field", "letter", "--label-field", "topic")
     ran("summarize", "private.csv", "b.summary", "--like", "a.summary", *like)
-    *_, written, following = ran("summary", "add", "a.summary", "b.summary", "c.summary").stdout.splitlines()
+    *_, written, apart, following = ran("summary", "add", "a.summary", "b.summary", "c.summary").stdout.splitlines()
+    assert "--disjoint keeps the epsilon of one" in apart
     assert written == f"Written: {files.replace('a.', 'c.')}. It cost nothing more."
     assert following == "Next: dptext summary show c.summary; dptext write c.summary c.written.csv."
     assert ran("summary", "show", "c.summary").stdout.splitlines()[-1] == "Next: dptext write c.summary c.written.csv."
