@@ -165,5 +165,5 @@ def add(
     print("\n".join([found.guarantees[-1].sentence(), *found.sentences, "", certificate.explain()]))
     print(f"\nWritten: {files_of(target)}. It cost nothing more.")
     if not disjoint:
-        print("Where nobody is in two of the corpora, --disjoint keeps the epsilon of one: you answer for that.")
+        print("If no person is in more than one of them, --disjoint keeps the epsilon of one: you answer for that.")
     print(next_of_summary(target, found.summary))
