@@ -167,7 +167,8 @@ class Account:
             raise IncomparableError(
                 f"Expected a charge of account {self.name!r} to be per {self.limit.unit.value}, "
                 f"{self.limit.relation.value}; found one per {request.unit.value}, {request.relation.value}: nothing "
-                f"is charged. Choose an account of the same meaning, or open one{how}."
+                f"is charged. Choose an account of the same meaning, or open one{how}. "
+                "The ledger does not add up the epsilons of two accounts."
             )
 
 
@@ -220,12 +221,15 @@ def require_within(account: Account, standings: Iterable[Sequence[Event]], asked
         if not limit.delta:
             how = opening(limit.unit, limit.relation)
             missing += f", as this account has delta 0 and such noise needs one above 0: {how}"
+    more = ""
+    if limit.delta and not account.by_subject:
+        more = f" What one more corpus may take is said by `dptext budget show {account.name}`."
     raise BudgetExceededError(
         f"Expected account {account.name!r} to hold what the run costs: asked epsilon = {format_epsilon(alone)} at "
         f"delta = {format_delta(limit.delta)} per {limit.unit.value}, left {format_left(left)} of "
         f"{format_epsilon(limit.epsilon)}, {missing}."
         f"{' At a delta above 0 costs do not simply add up.' if limit.delta else ''} "
-        "Nothing is charged and nothing is released.",
+        f"Nothing is charged and nothing is released.{more}",
         asked=alone,
         left=left,
         gap=gap,
