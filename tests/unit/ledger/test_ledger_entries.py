@@ -331,7 +331,7 @@ def test_a_charge_of_another_meaning_is_refused_with_the_line_that_opens_its_acc
     with pytest.raises(IncomparableError, match="--unit author --relation add_or_remove_one") as caught:
         account.require_same_meaning(asked)
     assert "or open one: `dptext budget open NAME --epsilon E --delta D --unit author" in str(caught.value)
-    with pytest.raises(IncomparableError, match=r"or open one\.$"):  # no account is per token
+    with pytest.raises(IncomparableError, match=r"or open one\. The ledger does not add up"):  # no account is per token
         account.require_same_meaning(replace(asked, unit=Unit.TOKEN))
 
 
