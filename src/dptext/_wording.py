@@ -2,6 +2,12 @@
 
 from collections.abc import Iterable, Sequence
 from html import escape
+from typing import Final
+
+#: Said beside numbers of the originals.
+NOT_PRIVATE: Final = (
+    "These numbers are computed from the originals: they are not private, and no guarantee covers them."
+)
 
 
 def plural(n: int, noun: str) -> str:

@@ -227,7 +227,7 @@ def test_five_minutes_take_no_more(tmp_path: Path) -> None:
     )
     assert [*left[0]] == ["id", "text", "topic"]
     assert {row["text"] for row in left} <= {row["text"] for row in public}
-    assert "The bound is narrow" in done.stdout
+    assert "The bound is moderate" in done.stdout
 
 
 def run_lines(lines: list[str], folder: Path) -> subprocess.CompletedProcess[str]:

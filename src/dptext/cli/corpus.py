@@ -6,32 +6,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
-import numpy as np
-
-from dptext._wording import markdown_table
+from dptext._wording import NOT_PRIVATE, markdown_table
 from dptext.cli import options
 from dptext.cli.answers import Printing, interval, short
 from dptext.cli.chosen import load_encoder
 from dptext.cli.corpus_options import by_label, listed
 from dptext.cli.corpus_report import CorpusReport, beside
-from dptext.cli.corpus_rows import (
-    AS_MANY,
-    AS_MANY_MIXED,
-    AS_MANY_PUBLIC,
-    EACH,
-    FREQUENT,
-    FROM_TEXT,
-    MIXED,
-    RELEASED,
-    as_many,
-    compared,
-    explained,
-    measured,
-    table_of_means,
-)
+from dptext.cli.corpus_tables import EACH, FROM_TEXT, compared, explained, table_of_means
 from dptext.cli.kept import kept_beside
 from dptext.cli.terminal import counted, say
-from dptext.cli.utility import NOT_PRIVATE, cell
+from dptext.cli.utility import cell
 from dptext.embeddings.embedder import Embedder, RememberingEmbedder
 from dptext.errors import ConfigError, DPTextError, HeaderError
 from dptext.estimates import Estimate
@@ -42,12 +26,21 @@ from dptext.runs.verification import read_certificate, verify
 from dptext.text.declarations import schema_of, with_files
 from dptext.text.files import Target, refuse_inputs, sha256_of
 from dptext.text.formats import Format, detect_format
-from dptext.text.labels import in_words, meaning, relabelled
+from dptext.text.labels import meaning, relabelled
 from dptext.text.reading import read_released
 from dptext.text.records import ID_FIELD, LABEL_FIELD, TEXT_FIELD, Fields, Record
 from dptext.text.schema import DeclaredColumn, IdColumn
 from dptext.text.survey import survey
 from dptext.types import Json, jsonable
+from dptext.utility.corpus_rows import (
+    AS_MANY_MIXED,
+    FREQUENT,
+    MIXED,
+    RELEASED,
+    judged_rows,
+    labelled_by,
+    require_enough,
+)
 from dptext.utility.group_means import GroupMeans
 from dptext.utility.leaving import leaving
 from dptext.utility.tables import ORIGINAL, PUBLIC_ONLY
@@ -58,10 +51,6 @@ if TYPE_CHECKING:
 
 _FIT = 5  # columns of a table's numbers on a screen
 _FEW_LABELS = 4  # labels of a mix that is shown
-_WORDLESS = (
-    "These labels say nothing in words, so public texts cannot be labelled: say what they mean with --names, or give "
-    "public texts their labels."
-)
 _SHOWN = ("accuracy", "told_apart", "topics_tv", "mix_l1")
 _HEADS = ("accuracy", "macro_f1", "told_apart", "frechet", "precision", "recall", "topics_tv", "mix_l1", "own_label")
 
@@ -125,13 +114,10 @@ def corpus(
     pool = layout.read_public(files.public, label=layout.public_label(files.public, label_field))
     made = _read_judged(files, fields)
     held = [] if files.test is None else _read(layout, files.test, label_field, asked, test=True)
-    if min(map(len, (private, pool, made, *([held] if held and out is not None else [])))) < 8:
-        raise ConfigError("Expected at least 8 records in each file.")
+    require_enough(private, pool, made, *([held] if held and out is not None else []))
     say(NOT_PRIVATE)
     labels = tuple(sorted({record.label for record in private if record.label}))
     pool, made, held = (relabelled(records, labels) for records in (pool, made, held))
-    order = [private[i] for i in np.random.default_rng(seed).permutation(len(private)).tolist()]
-    own, real = (private, held) if held else (order[: len(order) // 2], order[len(order) // 2 :])
     if encoder == "distilled":
         raise ConfigError(
             "Expected --encoder sentence, glove or a folder: distilled belongs to one pool. Leave it out."
@@ -139,16 +125,14 @@ def corpus(
     with kept_beside(files.public, pool):
         embedder = RememberingEmbedder(load_encoder(encoder, judged=[record.text for record in private]))
         embedder.embed([record.text for record in pool])
-    parts = {ORIGINAL: own, RELEASED: made, PUBLIC_ONLY: pool}
-    fewer = {AS_MANY: as_many(own, made, seed), AS_MANY_PUBLIC: as_many(pool, made, seed)}
-    all_parts = {**parts, **{row: records for row, records in fewer.items() if records}}
     meanings = _meanings(files.released, labels, names)
     with counted("judging", "rows") as tell:
-        rows, worth = measured(all_parts, private, real, meanings, embedder, seed, tell)
+        judged = judged_rows(private, made, pool, held, meanings, embedder, seed, tell)
+    rows, worth = judged.rows, judged.worth
     together = _together(files.released, label_field)
-    of_columns, means = compared(rows, schema, label_field, labels, all_parts, real, seed, together)
+    of_columns, means = compared(judged, schema, label_field, labels, seed, together)
     known = {fields.text, label_field, *(each.name for each in declared)}
-    wordless, by_words = _words_notes(meanings, pool)
+    wordless, by_words = labelled_by(meanings, pool)
     notes = [
         *_mix_note(private, held),
         *by_words,
@@ -157,7 +141,7 @@ def corpus(
     ]
     headline: list[str] = []
     if out is not None:
-        report = _report(parts, held, rows, labels, embedder, seed)
+        report = _report(judged.parts, held, rows, labels, embedder, seed)
         report = replace(report, worth=worth, notes=notes + wordless, of_columns=of_columns, means=means)
         headline = report.written(out, embedder, [_real_texts(held, embedder.name, seed)], force=force)
     verdict = [] if headline else wordless + by_words if worth is None else [worth.sentence, *notes]
@@ -237,20 +221,6 @@ def _read_judged(files: CorpusFiles, fields: Fields) -> list[Record]:
     if files.released.resolve() != files.public.resolve():
         return found
     return [replace(record, label=None) for record in found]
-
-
-def _words_notes(meanings: Mapping[str, str], pool: Sequence[Record]) -> tuple[list[str], list[str]]:
-    """Say of public texts without labels that no words label them, or which did. Plainer ones may do better."""
-    if not meanings or any(record.label in meanings for record in pool):
-        return [], []
-    if not in_words(meanings.values()):
-        return [_WORDLESS], []
-    own = all(label == said for label, said in meanings.items())
-    each = [repr(said) if own else f"{label!r} by {said!r}" for label, said in meanings.items()][:_FEW_LABELS]
-    shown = ", ".join(each) + ", ..." * (len(meanings) > _FEW_LABELS)
-    if not own:
-        return [], [f"Public texts were labelled {shown}."]
-    return [], [f"Public texts were labelled by the words {shown}: --names in plain words may make them stronger."]
 
 
 def _even_note(made: Sequence[Record], labels: Sequence[str], released: Path) -> list[str]:

@@ -11,9 +11,10 @@ from typing import Final
 
 import numpy as np
 
+from dptext._wording import NOT_PRIVATE
 from dptext.cli.answers import interval, short
-from dptext.cli.corpus_rows import explained, is_of_columns, table_of_means
-from dptext.cli.utility import NOT_PRIVATE, cell
+from dptext.cli.corpus_tables import explained, is_of_columns, table_of_means
+from dptext.cli.utility import cell
 from dptext.embeddings.embedder import Embedder, embed_distinct
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate

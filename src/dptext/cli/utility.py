@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
 
-from dptext._wording import markdown_table, plural
+from dptext._wording import NOT_PRIVATE, markdown_table, plural
 from dptext.cli import answers, options
 from dptext.cli.answers import Printing, interval, short
 from dptext.cli.chosen import fitted_on, load_encoder
@@ -39,8 +39,6 @@ from dptext.utility.tables import (
     baselines,
     utility_table,
 )
-
-NOT_PRIVATE = "These numbers are computed from the originals: they are not private, and no guarantee covers them."
 
 
 @dataclass(frozen=True, slots=True)

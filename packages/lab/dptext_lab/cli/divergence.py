@@ -7,13 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from dptext._wording import markdown_table
+from dptext._wording import NOT_PRIVATE, markdown_table
 from dptext.cli import options
 from dptext.cli.answers import Printing, interval, short
 from dptext.cli.chosen import load_encoder
 from dptext.cli.grouped import measures
 from dptext.cli.terminal import counted, say
-from dptext.cli.utility import NOT_PRIVATE
 from dptext.embeddings.embedder import Embedder
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate

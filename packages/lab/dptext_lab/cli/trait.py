@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any, Final
 
 from dptext import _validate
+from dptext._wording import NOT_PRIVATE
 from dptext.cli import options
 from dptext.cli.answers import Printing
 from dptext.cli.audit import EXIT_REFUTED, refuse_ignored
@@ -21,7 +22,7 @@ from dptext.cli.audit.attacked import (
 from dptext.cli.chosen import MechanismOptions, as_public, load_encoder
 from dptext.cli.grouped import measures, promises, reads
 from dptext.cli.terminal import counted, say
-from dptext.cli.utility import NOT_PRIVATE, read_back
+from dptext.cli.utility import read_back
 from dptext.errors import ConfigError
 from dptext.sampling.randomness import seeded
 from dptext.types import Json

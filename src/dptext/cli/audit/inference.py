@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from dptext import _validate
+from dptext._wording import NOT_PRIVATE
 from dptext.audits.inference.authorship import attribute_releases, release_split, split_authors
 from dptext.audits.inference.findings import AuthorshipReport
 from dptext.audits.report import is_about
@@ -22,7 +23,7 @@ from dptext.cli.audit.attacked import (
 from dptext.cli.chosen import MechanismOptions, as_public, load_encoder
 from dptext.cli.grouped import measures
 from dptext.cli.terminal import counted, say
-from dptext.cli.utility import NOT_PRIVATE, read_back
+from dptext.cli.utility import read_back
 from dptext.errors import ConfigError
 from dptext.mechanism import Spec
 from dptext.privacy.guarantee import Guarantee, Unit

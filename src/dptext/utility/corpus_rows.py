@@ -1,27 +1,24 @@
-"""The rows of `dptext utility corpus`: a corpus, originals, public texts, and what each row is."""
+"""The rows of a judged corpus: what a classifier learns from it, from originals, and from public texts."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
 
-from dptext.cli.answers import interval
-from dptext.cli.utility import cell
 from dptext.embeddings.embedder import Embedder
+from dptext.errors import ConfigError
 from dptext.estimates import Estimate
 from dptext.sampling.bootstrap import bootstrap_mean
 from dptext.text.labels import in_words
 from dptext.text.records import Record
-from dptext.text.schema import DeclaredColumn, ListedColumn
 from dptext.types import Floats
 from dptext.utility.classification import Classifier, best_zero_shot, evaluate, train_tfidf
-from dptext.utility.columns import cells_of, columns_kept, independent
 from dptext.utility.corpus import corpus_kept
 from dptext.utility.gap import beside_draws, closed_gap, difference, right_answers
-from dptext.utility.group_means import GroupMeans, furthest_means, means_by_group
 from dptext.utility.tables import ORIGINAL, PUBLIC_ONLY
 from dptext.utility.worth import CorpusWorth
 
@@ -31,18 +28,12 @@ MIXED: Final = "public, same mix"  # public texts with the mix of labels that th
 FREQUENT: Final = "most frequent label"  # always the label that most originals have
 AS_MANY, AS_MANY_PUBLIC = "as many originals", "as many public"  # as texts of the corpus, where these are fewer
 AS_MANY_MIXED: Final = "as many, same mix"  # as many public texts, with the mix of labels that the corpus has
-FROM_TEXT, EACH = " from text", " tv"
-_MEANS: Final[Mapping[str, str]] = {
-    ORIGINAL: "the private texts themselves: what can be learnt at most",
-    RELEASED: "the corpus that is judged",
-    PUBLIC_ONLY: "all public texts, with their labels or, without any, labelled by the names of the labels",
-    MIXED: "the largest set of public texts that has the mix of labels of the corpus",
-    AS_MANY_MIXED: "as many public texts as the corpus has, in its mix of labels: the mean of some draws",
-    AS_MANY: "as many private texts as the corpus has, one draw",
-    AS_MANY_PUBLIC: "as many public texts as the corpus has, in the mix of the pool, drawn at random",
-    INDEPENDENT: "private rows, each column in another order: no column tells of another",
-    FREQUENT: "the label that most private texts have, said of every text: no text is needed",
-}
+WORDLESS: Final = (
+    "These labels say nothing in words, so public texts cannot be labelled: say what they mean with --names (names= in "
+    "Python), or give public texts their labels."
+)
+_FEW_LABELS: Final = 4  # labels that a sentence names
+_LEAST: Final = 8  # records of a row
 _DRAWS: Final = 8  # of as many public texts: one may be lucky
 Pair = tuple[str, str]  # a text and its label
 _ONE_DRAW: Final = 2_000  # texts of a corpus from which one draw has little luck
@@ -176,23 +167,6 @@ def _in_mix(known: Sequence[Pair], wanted: Mapping[str, int], seed: int) -> list
     return found
 
 
-def is_of_columns(head: str) -> bool:
-    """Whether a number is of columns."""
-    return head in ("columns_tv", "pairs_tv") or head.endswith((FROM_TEXT, EACH))
-
-
-def explained(rows: Mapping[str, Mapping[str, Estimate | float]]) -> list[tuple[str, str]]:
-    """Return each row with what it is, in a few words."""
-    own, fewer = (rows.get(row, {}).get("accuracy") for row in (ORIGINAL, AS_MANY))
-    chance = ""
-    if isinstance(own, Estimate) and isinstance(fewer, Estimate) and own.value < fewer.value <= own.high:
-        chance = "; it stands above original by the luck of the draw, within the interval"
-    found = {**_MEANS, AS_MANY: _MEANS[AS_MANY] + chance}
-    if "accuracy" not in rows.get(PUBLIC_ONLY, {}):
-        found[PUBLIC_ONLY] = "all public texts, without labels"
-    return [(row, found[row]) for row in rows]
-
-
 def as_many(records: Sequence[Record], made: Sequence[Record], seed: int) -> Sequence[Record]:
     """Return as many of the records as were made, at random; none if there are no more of them."""
     if len(records) <= len(made):
@@ -201,54 +175,63 @@ def as_many(records: Sequence[Record], made: Sequence[Record], seed: int) -> Seq
     return [records[i] for i in chosen.tolist()]
 
 
-def compared(
-    rows: dict[str, dict[str, Estimate | float]],
-    schema: Sequence[DeclaredColumn],
-    label_field: str | None,
-    labels: Sequence[str],
-    parts: Mapping[str, Sequence[Record]],
-    real: Sequence[Record],
-    seed: int,
-    together: Sequence[set[str]] | None,
-) -> tuple[list[str], list[GroupMeans]]:
-    """Add the numbers of columns to `rows`. Return sentences on them, and means of numbers; none without columns.
+@dataclass(frozen=True, slots=True)
+class JudgedRows:
+    """A corpus beside originals and public texts.
 
-    `together` are the pairs of columns that a summary measured; None if the corpus has no summary.
+    Attributes:
+        parts: the records of the rows original, released and public-only.
+        fewer: as many records as the corpus has, of originals and of public texts, where there are more.
+        real: the real records that all rows are tried on.
+        rows: numbers by row and name.
+        worth: what the corpus teaches beside public texts; None where not all rows have labels.
     """
-    if not schema:
+
+    parts: Mapping[str, Sequence[Record]] = field(repr=False)
+    fewer: Mapping[str, Sequence[Record]] = field(repr=False)
+    real: Sequence[Record] = field(repr=False)
+    rows: dict[str, dict[str, Estimate | float]]
+    worth: CorpusWorth | None
+
+
+def judged_rows(
+    private: Sequence[Record],
+    made: Sequence[Record],
+    pool: Sequence[Record],
+    held: Sequence[Record],
+    names: Mapping[str, str],
+    embedder: Embedder,
+    seed: int,
+    on_row: Callable[[int, int], None],
+) -> JudgedRows:
+    """Judge a corpus `made` of `private` records on `held` ones, or without these on half of the private ones.
+
+    `pool` are public records; `names` are the meanings of the labels. Other arguments as `measured`.
+    """
+    order = [private[i] for i in np.random.default_rng(seed).permutation(len(private)).tolist()]
+    own, real = (private, held) if held else (order[: len(order) // 2], order[len(order) // 2 :])
+    parts = {ORIGINAL: own, RELEASED: made, PUBLIC_ONLY: pool}
+    both = {AS_MANY: as_many(own, made, seed), AS_MANY_PUBLIC: as_many(pool, made, seed)}
+    fewer = {row: records for row, records in both.items() if records}
+    rows, worth = measured({**parts, **fewer}, private, real, names, embedder, seed, on_row)
+    return JudgedRows(parts, fewer, real, rows, worth)
+
+
+def require_enough(*parts: Sequence[Record]) -> None:
+    """Raise ConfigError for a part of too few records to judge."""
+    if min(map(len, parts)) < _LEAST:
+        raise ConfigError(f"Expected at least {_LEAST} records in each file.")
+
+
+def labelled_by(meanings: Mapping[str, str], pool: Sequence[Record]) -> tuple[list[str], list[str]]:
+    """Say of public texts without labels that no words label them, or which did. Plainer ones may do better."""
+    if not meanings or any(record.label in meanings for record in pool):
         return [], []
-    labelled = label_field and labels and any(each.label for each in parts[RELEASED])
-    own: list[DeclaredColumn] = [ListedColumn(label_field or "", False, tuple(labels))] if labelled else []
-    columns, name = [*own, *schema], label_field or ""
-    held = cells_of(real, columns, label=name)
-    true = AS_MANY if AS_MANY in parts else ORIGINAL  # few rows are far from others by chance
-    for row in (ORIGINAL, AS_MANY, RELEASED):
-        if row not in parts:
-            continue
-        cells, texts = cells_of(parts[row], columns, label=name), [each.text for each in parts[row]]
-        kept = columns_kept(cells, held, columns, texts=texts, real_records=real, seed=seed)
-        rows[row] |= dict(kept.cells())
-        if row == true:
-            rows[INDEPENDENT] = dict(columns_kept(independent(cells, seed), held, columns).cells())
-    one, two = ({row: rows[row].get(head) for row in rows} for head in ("columns_tv", "pairs_tv"))
-    made, chance = cell(one[RELEASED], interval), cell(one[true], interval)
-    of = f"{len(parts[true]):,} private rows"
-    said = [f"A column is {made} from that of real rows on average (total variation), and {chance} in {of}."]
-    if two[RELEASED] is not None:
-        said.append(
-            f"Two columns together are {cell(two[RELEASED], interval)} from real ones, {cell(two[true], interval)} in "
-            f"{of}, and {cell(two[INDEPENDENT], interval)} in as many without relations."
-        )
-    shown = {row: parts[row] for row in (RELEASED, ORIGINAL, AS_MANY) if row in parts}
-    means = means_by_group(shown, columns, label=name)
-    known = means if together is None else [each for each in means if {each.number, each.by} in together]
-    said += filter(None, [furthest_means(known or means, RELEASED, ORIGINAL, AS_MANY if AS_MANY in shown else "")])
-    if means and not known:
-        said.append("The summary measured no number together with such a column (--pairs).")
-    return said, means
-
-
-def table_of_means(means: Sequence[GroupMeans]) -> tuple[tuple[str, ...], list[list[str]]]:
-    """Return the heads and the lines of a table of means; no lines without means."""
-    heads = ("mean of", "by", "value", *(means[0].rows if means else ()))
-    return heads, [line for each in means for line in each.lines()]
+    if not in_words(meanings.values()):
+        return [WORDLESS], []
+    own = all(label == said for label, said in meanings.items())
+    each = [repr(said) if own else f"{label!r} by {said!r}" for label, said in meanings.items()][:_FEW_LABELS]
+    shown = ", ".join(each) + ", ..." * (len(meanings) > _FEW_LABELS)
+    if not own:
+        return [], [f"Public texts were labelled {shown}."]
+    return [], [f"Public texts were labelled by the words {shown}: --names in plain words may make them stronger."]
