@@ -1,6 +1,6 @@
 """What a run over many files costs beside a plain loop, how it scales, and how much memory it takes.
 
-    python benchmarks/batch.py [--texts 20000] [--ranker NAME] [--rounds 3] [--ray] [--records 1000000 10000000]
+    python benchmarks/batch.py [--texts 60000] [--ranker NAME] [--rounds 3] [--ray] [--records 1000000 10000000]
 
 `candidates` over files of 10,000 texts: a loop that reads, privatizes and writes each file, `privatize_dataset` with
 one worker, with two, and (`--ray`) with actors of a cluster; in turn, in wall-clock seconds, so many rounds. With
@@ -32,7 +32,7 @@ from dptext.text.writers import open_writer
 SHARD = 10_000
 MOST = {"one worker": 1.05, "ray, one actor": 1.10}
 LEAST, MOST_MEMORY = 1.8, 1.1
-ENOUGH = 2 * SHARD  # texts that are asked of: fewer are done before workers are up
+ENOUGH = 6 * SHARD  # texts that are asked of: fewer are done before workers are up
 MEMORY = """
 import resource, sys
 import dptext as dp
