@@ -89,8 +89,8 @@ def corpus(
         options.reads(
             "--names",
             metavar="LABEL=A,...",
-            help="Meanings of the labels in words, or @FILE: public texts are labelled by them. Without LABEL= in the "
-            "order of --labels of the summary, else sorted. Default: those of the summary.",
+            help="Meanings of the labels in words, or @FILE: public texts are labelled by them. Of a corpus from a "
+            "summary without LABEL=, too, in its order. Default: those of the summary.",
         ),
     ] = None,
     encoder: options.EncoderOption = "sentence",
@@ -308,8 +308,12 @@ def _meanings(released: Path, labels: Sequence[str], given: str | None) -> dict[
     found = _settings(released)
     known, names = (cast("list[str]", found.get(each) or []) for each in ("labels", "names"))
     if given is not None:
+        told = listed(given, "--names")
+        names = by_label(told, known or labels)
+        if not known and names == told:  # a list without labels has an order that nobody would know
+            each = ",".join(f"{label}=MEANING" for label in labels[:_FEW_LABELS])
+            raise ConfigError(f"Expected --names with their labels, as no summary has an order of labels: {each}.")
         known = known or [*labels]
-        names = by_label(listed(given, "--names"), known)
         if len(names) != len(known):
             raise ConfigError(
                 f"Expected --names to name each of {len(known)} labels, such as {known[0]}=NAME, found {len(names)}."

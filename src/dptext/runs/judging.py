@@ -84,14 +84,15 @@ def judge(
         text: column of the texts of the originals, of the test, and of a corpus that is no result.
         label: column of their labels; None without labels.
         public_text: column of public texts; None for the same name as `text`.
-        names: the meanings of the labels in words, by label, or in sorted order. Default: those of the summary.
+        names: the meanings of the labels in words, by label, or in the order of the summary of a result. Default:
+            those of the summary.
         test: real texts that the corpus was not made from. Default: half of the originals, at random.
         encoder: as of `dptext.embeddings.encoders.load_encoder`.
         seed: of halves, classifiers and intervals; None draws one.
         on_progress: called with the number of rows done, and of all.
 
     Raises:
-        ConfigError: fewer than 8 records of a kind, as many names as labels are not given, or a column is lacking.
+        ConfigError: fewer than 8 records of a kind, a column is lacking, or names do not belong to the labels.
         DataError: a record cannot be read.
     """
     seed = secrets.randbits(32) if seed is None else seed
@@ -134,7 +135,9 @@ def _meanings(
     if isinstance(names, Mapping):
         known, own = [str(each) for each in names], [*names.values()]
     elif names is not None:
-        known, own = known or [*labels], [*names]
+        if not known:
+            raise ConfigError(f"Expected names by label, as no summary has an order of labels: {{{labels[0]!r}: ...}}.")
+        own = [*names]
         if len(own) != len(known):
             raise ConfigError(f"Expected names for each of {len(known)} labels, found {len(own)}.")
     said = dict(zip(map(meaning, known), own, strict=False))

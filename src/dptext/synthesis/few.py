@@ -31,7 +31,7 @@ _LENGTHS_ALONE: Final = (
 _SHORT: Final = re.compile("[A-Za-z]{2,3}")
 _ABBREVIATED: Final = (
     "Public texts and language models are read by the labels as they are written: if {!r} is an abbreviation, give "
-    "--names A,B,... (names=[...] in Python), the meaning of each in plain words."
+    "--names LABEL=MEANING,... (names=[...] in Python), in plain words."
 )
 
 
@@ -41,7 +41,7 @@ def without_words(labels: Sequence[str], names: Sequence[str]) -> str:
         return ""
     return (
         "Warning: the labels say nothing in words. Public texts and language models are read by the names of labels: "
-        "give --names A,B,... (names=[...] in Python), the meaning of each in words, in the same order."
+        "give --names LABEL=MEANING,... (names=[...] in the same order in Python), in words."
     )
 
 
