@@ -74,7 +74,8 @@ def test_what_is_proposed_of_a_table_keeps_the_name_of_each_column(folder: Path)
     assert [line.partition(":")[0] for line in declared] == ["ticket", "product", "priority", "date", "amount"]
     assert "ticket: id" in declared
     assert "amount: 0.00..350.00 by 50.00" in declared  # an amount is no id, also where no two are alike
-    measure, write = commands(shown, PUBLIC="public.csv", N="240", **{"A,B": "health,travel,money,leisure"})
+    teach, measure, write = commands(shown, PUBLIC="public.csv", N="240", **{"A,B": "health,travel,money,leisure"})
+    assert "What a corpus could teach lies between" in ran(folder, *teach, "--encoder", "glove")
     assert measure[measure.index("--label-field") + 1] == "team"
     columns = [part for line in declared for part in ("--column", line)]
     ran(folder, *measure, *columns, *FAST)
@@ -85,7 +86,7 @@ def test_what_is_proposed_of_a_table_keeps_the_name_of_each_column(folder: Path)
 
 def test_public_labels_that_are_given_stand_in_the_command(folder: Path) -> None:
     given = ("--label-field", "team", "--label", "health", "--label", "a kind")
-    measure, _ = commands(ran(folder, "check", "private.csv", *given))
+    _, measure, _ = commands(ran(folder, "check", "private.csv", *given))
     assert measure[measure.index("--labels") + 1] == "health,a kind"
     assert "--with" not in measure
     shown = ran(folder, "check", "private.csv")

@@ -287,7 +287,10 @@ def _commands(found: Survey, source: str, typed: list[str], asked: list[str], kn
     more += f" Each text by itself: {shlex.join(each)}" if each else ""
     public = f"--public PUBLIC{reads} {what} --epsilon 1 --about N"
     head = f"A corpus under one epsilon, from public texts of the same kind and form (PUBLIC). {told}"
+    first = shlex.join(["dptext", "utility", "corpus", source, "PUBLIC", "--public", "PUBLIC", *asked, *typed])
+    teach = "What a corpus could teach beside PUBLIC, for you alone and free:"
     return [
+        *([f"{teach}\n  {first}{reads}"] if asked and not is_dataset(source) else []),
         f"{head}N: about how many texts, or authors with --unit author:",
         f"  {shlex.join(['dptext', 'summarize', source, str(summary)])} {public} {shlex.join(typed)}".rstrip(),
         f"  {shlex.join(['dptext', 'write', str(summary), str(out)])}",

@@ -63,6 +63,7 @@ def say_what_would_be(
         named = ["--names", each] if each else []
         judged = ["dptext", "utility", "corpus", source, str(public), "--public", str(public), *text]
         judged += ["--label-field", reading.label_field, *named]
+        judged += ["--encoder", wanted.encoder] if wanted.encoder not in ("sentence", "distilled") else []
         said.append(f"What a corpus could teach beside public texts, for you alone and free: {shlex.join(judged)}")
     if payment is not None:
         said.append(PAID if due is None else cost(due))

@@ -21,6 +21,7 @@ from dptext.cli.kept import kept_beside
 from dptext.cli.many import is_dataset, refuse_for_a_file
 from dptext.cli.paying import CHARGED, Paying, rehearsed_force, said_key
 from dptext.cli.terminal import DRAFTED, Tell, advising, counted, finishing, say
+from dptext.embeddings.embedder import encoder_folder
 from dptext.errors import ConfigError
 from dptext.mechanism import settings
 from dptext.runs.apart import refuse_same
@@ -35,6 +36,7 @@ from dptext.runs.synthesized import Synthesized, file_columns, paths_of
 from dptext.runs.synthesizing import finished, require_pool_leaves, run, with_label_type
 from dptext.runs.unpublished import Unpublished
 from dptext.sampling.randomness import Randomness, secure, seeded
+from dptext.synthesis.space import ENCODERS
 from dptext.synthesis.spec import CorpusSpec, Fitted, Progress, SynthesisSpec
 from dptext.synthesis.summary import FittedSummary
 from dptext.text.inputs import telling
@@ -276,8 +278,10 @@ def _check_inputs(source: str, public: Path | None, reading: CorpusReading) -> N
 
 
 def _check_fields(wanted: CorpusSpec, reading: CorpusReading, carry: tuple[str, ...]) -> None:
-    """Raise ConfigError unless the settings and the named fields agree."""
+    """Raise ConfigError unless the settings and the named fields agree, and an encoder of the user's own is here."""
     label_field, author_field = reading.label_field, reading.author_field
+    if wanted.encoder not in ENCODERS:
+        encoder_folder(wanted.encoder)
     require_pool_leaves(wanted, carry)
     labels = [label_field or LABEL_FIELD] if wanted.labels else []
     require_own_names(carry, [ID_FIELD, reading.layout.text_field, *labels])

@@ -234,6 +234,5 @@ def labelled_by(meanings: Mapping[str, str], pool: Sequence[Record]) -> tuple[li
     shown = ", ".join(each) + ", ..." * (len(meanings) > _FEW_LABELS)
     if not own:
         return [], [f"Public texts were labelled {shown}."]
-    return [], [
-        f"Public texts were labelled by the words {shown}: --names LABEL=MEANING,... in plain words may make them stronger."
-    ]
+    plainer = "--names LABEL=MEANING,... in plain words may make them stronger"
+    return [], [f"Public texts were labelled by the words {shown}: {plainer}."]
