@@ -48,6 +48,10 @@ _ALSO: Final[Mapping[str, Mapping[str, Json]]] = {
     WORDS: {"marks": 5}, TOPICS: {"topics": 64}, LENGTHS: {"lengths": [*USUAL_LENGTHS]},
 }  # fmt: skip
 _LEAST_TOPICS: Final = 4
+_WORDLESS: Final = (
+    "Expected names=[...], the meaning of each label in words, as these labels say nothing in words: public texts and "
+    "language models are read by the names of labels. names=labels goes on without."
+)
 #: More settings where words are measured with lengths, as texts are long then (decision 26).
 _LONG: Final[Mapping[str, Json]] = {"marks": 40, "tokens": 300}
 _SHARES: Final = {
@@ -212,9 +216,9 @@ def summarize(
         set_: settings: epsilon, delta, unit, relation, labels, names, about, and others of `SummarySpec`, such as
             without_pool=True, which leaves the pool's texts out of the summary.
 
-    The summary is the result's `summary`. A warning comes before the charge if labels say nothing in words, or words
-    are measured without public drafts. Errors as `dptext.synthesize`; DataError also: `like` is no summary. ConfigError
-    also: a setting differs from that of `like`.
+    The summary is the result's `summary`. A warning comes before the charge if words are measured without public
+    drafts. Errors as `dptext.synthesize`; DataError also: `like` is no summary. ConfigError also: a setting differs
+    from that of `like`, or labels that say nothing in words have no names.
     """
     if (public is None) == (like is None):
         raise ConfigError("Expected one of public=POOL and like=OTHER: the public texts.")
@@ -234,8 +238,8 @@ def summarize(
     wanted = synthesis_from_settings({**settings, "kind": "summary"}) if fitted is None else fitted.spec
     if fitted is None:
         wanted = fitting_topics(wanted, set_)
-        if isinstance(wanted, SummarySpec) and (said := without_words(wanted.labels, wanted.names)):
-            warnings.warn(said.removeprefix("Warning: "), stacklevel=2)
+        if isinstance(wanted, SummarySpec) and not wanted.names and without_words(wanted.labels, ()):
+            raise ConfigError(_WORDLESS)  # a call cannot be answered as a command can
         wanted = with_label_type(wanted, public, label, public_text or text, given=settings.get("labels", ()))
     fields = Fields(text=text, label=label, author=author, measured=wanted.measured_fields)
     corpus = Private(private, fields, {"record": record})

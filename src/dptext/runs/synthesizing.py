@@ -122,11 +122,15 @@ def synthesize(
 
 
 def listed_labels(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings whose labels, if they are a range, a tuple or an array, are a list."""
-    labels = settings.get("labels", "")
-    if isinstance(labels, np.ndarray):
-        return {**settings, "labels": labels.tolist()}
-    return {**settings, "labels": [*labels]} if isinstance(labels, range | tuple) else dict(settings)
+    """Return settings whose labels and names, if they are a range, a tuple or an array, are lists."""
+    found = dict(settings)
+    for name in ("labels", "names"):
+        given = found.get(name)
+        if isinstance(given, np.ndarray):
+            found[name] = given.tolist()
+        elif isinstance(given, range | tuple):
+            found[name] = [*given]
+    return found
 
 
 def with_label_type(

@@ -271,7 +271,7 @@ def test_a_mix_takes_labels_as_they_are_known_elsewhere() -> None:
     codes = {name: i for i, name in enumerate(("health", "travel", "money", "leisure"))}
     rows = [{"text": each.text, "label": codes[each.label or ""]} for each in dp.sample_records(150, seed=1)]
     given = {"label": "label", "labels": range(4), "encoder": "glove", "about": 150, "epsilon": 8.0}
-    with pytest.warns(UserWarning, match="the labels say nothing in words"):
+    with pytest.raises(ConfigError, match=r"Expected names=\[\.\.\.\].* names=labels goes on without"):
         dp.summarize(rows, POOL, **given)
     made = dp.summarize(rows, POOL, names=list(codes), **given)
     written = dp.write(made, size=40, mix={0: 0.5, 1.0: 0.5}, seed=1)
@@ -455,7 +455,8 @@ def test_labels_leave_in_the_type_of_public_ones(tmp_path: Path) -> None:
 
     private, public = frame(rows), frame(pool)
     public.to_parquet(tmp_path / "public.parquet")
-    own: dict[str, Any] = {"label": "stars", "labels": ["1", "2", "3", "4"], "encoder": "glove", "about": 120}
+    labels = ["1", "2", "3", "4"]
+    own: dict[str, Any] = {"label": "stars", "labels": labels, "names": labels, "encoder": "glove", "about": 120}
     for texts in (public, tmp_path / "public.parquet"):
         summary = dp.summarize(private, texts, **own)
         assert summary.certificate.settings["label_type"] == "int64"
@@ -470,7 +471,7 @@ def test_labels_leave_in_the_type_of_public_ones(tmp_path: Path) -> None:
     summary.write(tmp_path / "a.summary")
     again.write(tmp_path / "b.summary")
     assert summarizing.add(tmp_path / "a.summary", tmp_path / "b.summary").certificate.settings["label_type"] == "int64"
-    one = dp.synthesize(private, public, **own)
+    one = dp.synthesize(private, public, **{name: value for name, value in own.items() if name != "names"})
     assert {type(each) for each in one.to_dict()["stars"]} == {int}
     assert hashlib.sha256(one.json_lines()).hexdigest() == one.certificate.sha256
     rows_of = [{"text": each.text, "stars": stars[each.label or ""]} for each in pool]
@@ -488,10 +489,12 @@ def test_labels_leave_in_the_type_of_public_ones(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="label_type"):
         dp.summarize(private, public, **own, label_type="int8")
     large = [{"text": each.text, "stars": 10**20} for each in pool]  # no column of Parquet holds such a label
-    huge = dp.summarize(private, large, **{**own, "labels": ["1", str(10**20)]})
+    huge = dp.summarize(private, large, **{**own, "labels": ["1", str(10**20)], "names": ["one", "many"]})
     assert "label_type" not in huge.certificate.settings
     with pytest.raises(ConfigError, match="Expected labels of the type label_type='int64'"):
-        dp.summarize(private, public, **{**own, "labels": ["1", str(2**63)], "label_type": "int64"})
+        dp.summarize(
+            private, public, **{**own, "labels": ["1", str(2**63)], "names": ["one", "many"], "label_type": "int64"}
+        )
 
 
 def test_labels_that_are_given_as_numbers_leave_as_numbers() -> None:
@@ -503,10 +506,11 @@ def test_labels_that_are_given_as_numbers_leave_as_numbers() -> None:
         ([1, 2, 3], "int64"), (range(1, 4), "int64"), (np.arange(1, 4), "int64"), ((1.5, 2.0), "double"),
         ([True, False], "bool"), (["1", "2"], None), ([1, "2"], None), ([1, 2**70], None),
     ):  # fmt: skip
-        settings = dp.summarize(private, pool, labels=labels, **own).certificate.settings
+        settings = dp.summarize(private, pool, labels=labels, names=labels, **own).certificate.settings
         assert settings.get("label_type") == kind, labels
     public = [{"text": each, "stars": "1"} for each in pool]
-    made = dp.write(dp.summarize(private, public, labels=range(1, 4), **own), size=9, label="stars", seed=1)
+    summary = dp.summarize(private, public, labels=range(1, 4), names=range(1, 4), **own)
+    made = dp.write(summary, size=9, label="stars", seed=1)
     assert {type(each) for each in made.to_dict()["stars"]} == {int}
     assert {type(each) for each in dp.synthesize(private, pool, labels=range(1, 4), **own).to_dict()["stars"]} == {int}
 
@@ -516,7 +520,8 @@ def test_no_private_value_changes_the_type_of_labels() -> None:
     pd = pytest.importorskip("pandas")
     rows = [each.text for each in dp.sample_records(60, seed=1)]
     pool = pd.DataFrame({"text": [each.text for each in dp.sample_records(60, seed=2)], "stars": [1, 2, 3] * 20})
-    own: dict[str, Any] = {"label": "stars", "labels": ["1", "2", "3"], "encoder": "glove", "about": 60}
+    labels = ["1", "2", "3"]
+    own: dict[str, Any] = {"label": "stars", "labels": labels, "names": labels, "encoder": "glove", "about": 60}
     found = [
         dp.summarize(pd.DataFrame({"text": rows, "stars": values}), pool, **own).certificate.settings
         for values in ([1, 2, 3] * 20, [1, 2, 3] * 19 + [1, 2, "odd"])
