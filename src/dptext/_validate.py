@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dptext.errors import ConfigError
 
 _LARGEST_COUNT = 10**12  #: more than any real number of texts, coordinates or runs
-_MOST_TEXTS = 5_000_000  #: that are written at once; a row takes 1.2 KB of memory
+MOST_TEXTS = 5_000_000  #: that are written at once; a row takes 1.2 KB of memory
 
 
 def _refuse(name: str, value: object, condition: str) -> ConfigError:
@@ -110,5 +110,5 @@ def texts(**values: int) -> None:
     for name, value in values.items():
         if isinstance(value, bool) or not isinstance(value, int):
             raise _refuse(name, value, "to be an integer")
-        if not 0 <= value <= _MOST_TEXTS:
-            raise _refuse(name, value, f"to be from 0 to {_MOST_TEXTS:,} texts: write several files for more")
+        if not 0 <= value <= MOST_TEXTS:
+            raise _refuse(name, value, f"to be from 0 to {MOST_TEXTS:,} texts: write several files for more")

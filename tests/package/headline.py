@@ -62,7 +62,7 @@ class Headline(OneEpsilon):
 
     @classmethod
     def tiny(cls) -> tuple[Self, ...]:
-        return cls(epsilon=2.0), cls(epsilon=3.0)  # audits find faults at such epsilons
+        return cls(epsilon=2.0), cls(epsilon=4.0)  # audits find faults at such epsilons
 
 
 class HeadlineMechanism(FittedMechanism[Headline]):

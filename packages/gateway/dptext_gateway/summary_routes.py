@@ -25,7 +25,7 @@ from dptext.runs.certificate import Certificate
 from dptext.runs.summarizing import ReadSummary, read_summary
 from dptext.runs.synthesized import paths_of
 from dptext.runs.verification import read_certificate
-from dptext.runs.writing import prepared, write
+from dptext.runs.writing import prepared, rows_counted, write
 from dptext.synthesis.from_pool import FromPool
 from dptext.synthesis.summary import Summary, SummarySpec
 from dptext.text.formats import Format
@@ -158,10 +158,11 @@ def _read(path: Path) -> ReadSummary:
 
 def _corpus(read: ReadSummary, body: CorpusWish, wish: Wish, out: Path, wanted: Format) -> Certificate:
     """Write a corpus with its certificate and reports; texts and labels have the columns of the measured file."""
-    # Without a size the writer takes most of the pool, which may have more texts than one call may write.
+    # Without a size the writer takes the rows of a table, or most of the pool: there may be more than a call may write.
     if body.size > (there := _most(read.summary)):
         raise Problem(422, "too-many", f"Expected size to be at most {there:,}, as many texts as the pool can give.")
-    most = MOST_RECORDS if len(read.summary.public.pool.texts) > MOST_RECORDS else 0
+    usual = rows_counted(read.summary) or len(read.summary.public.pool.texts)
+    most = MOST_RECORDS if usual > MOST_RECORDS else 0
     chosen = prepared(
         read, writer="pool", size=body.size or most, mix=body.mix, text=wish.text_field, drop_other=body.drop_other
     )

@@ -117,9 +117,8 @@ def next_of_summary(path: Path, summary: Summary, *, show: bool = True) -> str:
         return f"Next: {first}. `dptext write` has no writer for it by itself: {WRITING_NEEDS}."
     corpus = path.with_suffix(".written.csv")  # never the name of the private file
     more = []
-    if any(not isinstance(each, IdColumn) for each in summary.spec.schema):  # a table of about as many rows
-        rows = max(1.0, float(summary.report.estimates.whole.numbers[0]))
-        more = ["--drop-other", "--size", f"{float(f'{rows:.2g}'):.0f}"]
+    if any(not isinstance(each, IdColumn) for each in summary.spec.schema):
+        more = ["--drop-other"]
     pool = "" if summary.public.has_pool else " --public POOL"
     written = shlex.join(["dptext", "write", str(path), str(corpus), *more])
     said = f"Next: {f'{first}; ' if show else ''}{written}{pool}."

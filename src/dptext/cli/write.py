@@ -92,8 +92,9 @@ def write(
         leaves(
             "--size",
             metavar="N",
-            help="Texts that leave, at most 5,000,000. Any number costs nothing more. Default of the pool: 90% of its "
-            "texts, or as many as it has in the noisy mix of labels; it gives each text once, but in a table again.",
+            help="Texts that leave, at most 5,000,000. Any number costs nothing more. Default of the pool: of a table "
+            "about as many rows as were counted, where a text may leave again; else 90% of its texts, or as many as it "
+            "has in the noisy mix of labels, each once.",
         ),
     ] = 0,
     mix: Annotated[

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from dptext import _validate
 from dptext.doors import Door
 from dptext.embeddings.encoders import OwnEncoder
 from dptext.errors import ConfigError, MissingExtraError
@@ -37,6 +38,7 @@ from dptext.text.formats import spelled
 from dptext.text.labels import meaning
 from dptext.text.reading import as_records, of_public_files
 from dptext.text.records import ID_FIELD, LABEL_FIELD, TEXT_FIELD, Fields, Release
+from dptext.text.schema import IdColumn
 from dptext.text.tables import Texts
 from dptext.types import Json
 from dptext.version import __version__
@@ -77,6 +79,14 @@ def default_writer(summary: Summary) -> str:
     Beside columns any text will do.
     """
     return "pool" if summary.spec.pool_writes else "builtin" if summary.public.model else ""
+
+
+def rows_counted(summary: Summary) -> int:
+    """Return about the noisy number of rows of a table, in two digits: as many are written; 0 without columns."""
+    if all(isinstance(each, IdColumn) for each in summary.spec.schema):
+        return 0
+    whole = max(1.0, float(summary.report.estimates.whole.numbers[0]))
+    return min(_validate.MOST_TEXTS, int(float(f"{whole:.2g}")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +181,7 @@ def prepared(
             f"Expected the pool and the writer pool for columns that leave with its texts, found {said}: give --public "
             "POOL --writer pool (public=POOL, writer='pool' in Python)."
         )
+    size = size or (rows_counted(found) if name == "pool" else 0)
     given = {**({"size": size} if size else {}), **set_}
     kind = WRITERS[name]
     if issubclass(kind, FromLanguage):
@@ -278,8 +289,8 @@ def write(
             (SmolLM2), "model:PATH" (a folder or file that transformers loads), "endpoint:BASE_URL#MODEL" (a server),
             or the name of an installed package's. None takes "pool" if the summary measured what chooses texts, and
             "builtin" otherwise.
-        size: number of texts; 0 takes the writer's default. The pool gives each of its texts at most once, but for
-            tables: a warning says if fewer leave.
+        size: number of texts; 0 takes the writer's default, of a table about as many rows as were counted. The pool
+            gives each of its texts at most once, but for tables: a warning says if fewer leave.
         mix: shares of labels in the place of the noisy ones; labels that are not named keep their noisy share of the
             rest.
         public: the pool, for a summary that leaves it out. Its digest is checked. For a seed, texts in the same order

@@ -119,7 +119,7 @@ def test_a_mix_of_labels_and_the_default_size(measured: tuple[Served, str], tmp_
     rows = [json.loads(line) for line in corpus.read_text("utf-8").splitlines()]
     assert Counter(row["label"] for row in rows) == {"travel": 70, "money": 30}
     corpus = unpacked(wish(gateway, job), tmp_path / "default")
-    assert 20 < len(corpus.read_text("utf-8").splitlines()) <= 200
+    assert 200 < len(corpus.read_text("utf-8").splitlines()) < 400  # about as many rows as were counted
     corpus = unpacked(wish(gateway, job, size=150, drop_other=True), tmp_path / "declared")
     rows = [json.loads(line) for line in corpus.read_text("utf-8").splitlines()]
     assert {row["channel"] for row in rows} <= {"web", "phone", "shop"}

@@ -154,8 +154,17 @@ def _tried(
 ) -> Report:
     randomness = secure() if given.seed is None else seeded(given.seed)
     shared = {"claim": on[1], "randomness": randomness, **settings}
+    each, said = 2 * int(settings["trials"]), given.first is not None
     with counted(title, "runs") as tell:
-        return audit(on[0], given.first, given.second, on_progress=tell, **shared)
+
+        def told(done: int, total: int | None, *what: str) -> None:
+            nonlocal said
+            if not said and total is not None and (pairs := total // each) > 1:
+                say(f"{pairs} pairs of texts, {each:,} runs each: --first TEXT --second TEXT try one pair alone.")
+            said = True
+            tell(done, total, *what)
+
+        return audit(on[0], given.first, given.second, on_progress=told, **shared)
 
 
 def _show(report: Report, claim: Guarantee, printing: Printing) -> int:
@@ -176,7 +185,9 @@ _SMALLEST_CURVE = 250
 def distinguish(
     *,
     given: Neighbours,
-    trials: Annotated[int, measures(help="Runs on each input of a pair.")] = 20000,
+    trials: Annotated[
+        int, measures(help="Runs on each input of a pair. Without --first and --second there are some 20 to 30 pairs.")
+    ] = 20000,
     confidence: ConfidenceOption = 0.95,
     figure: Annotated[
         Path | None, options.output_option(help="SVG of the bound by the number of runs, up to --trials.")
