@@ -145,6 +145,12 @@ class Door(Mapping[str, Thing], Generic[Thing]):
                 say(str(error))
         return found
 
+    def package(self, name: str) -> str:
+        """Return name and version of the package of others that brings a name; empty for the library's and ours."""
+        own = name in self.ours or name in OWN.get(self.group, {})
+        some = [] if own else [each.dist for each in self.brought.get(name, []) if each.dist is not None]
+        return ", ".join(f"{each.name} {each.version}" for each in some)
+
     def wrong(self, name: str, found: object) -> str:
         """Return what an object of a package should have been, such as "to be callable", or "" if it is right.
 

@@ -85,7 +85,7 @@ def test_mechanisms_lists_it(dptext: Command) -> None:
     assert (theirs["required"], theirs["settings"]) == (["epsilon"], {"epsilon": None, "size": 4})
 
 
-def test_fit_privatize_and_explain_as_the_page_shows(said: list[str], folder: Path) -> None:
+def test_fit_privatize_and_explain_as_the_page_shows(dptext: Command, said: list[str], folder: Path) -> None:
     fitted, released, explained = said
     for text in said:
         assert "Guaranteed (epsilon = 4), per document" in text
@@ -93,6 +93,11 @@ def test_fit_privatize_and_explain_as_the_page_shows(said: list[str], folder: Pa
     assert "Next: dptext privatize IN OUT --model headline.model" in fitted
     assert "notes.out.txt.guarantee.json" in released
     assert "Verified" in explained
+    whose = "The mechanism is of the package headline 1.0"
+    assert f"{whose}: its authors answer for its guarantee." in explained
+    assert f"{whose}, not of dptext: its authors answer for its guarantee." in dptext(
+        "explain notes.out.txt --for legal"
+    )
     outputs = (folder / "notes.out.txt").read_text("utf-8").splitlines()
     assert len(outputs) == 2
     assert set(outputs) <= set((folder / "headlines.txt").read_text("utf-8").splitlines())

@@ -171,6 +171,7 @@ def _facts(found: Verified, holding: Sequence[Guarantee]) -> set[str]:
         "reveals": any((*found.certificate.also_reveals, *(name for each in stated for name in each.reveals))),
         "charged": found.certificate.charged is not None,
         "written": found.certificate.writes_from_summary,
+        "brought": bool(found.brought),
     }
     named: list[str] = [stated[-1].trust, *(each.unit for each in holding)]
     for main in holding[-1:]:
@@ -205,6 +206,7 @@ def _values(found: Verified, holding: Sequence[Guarantee]) -> dict[str, object]:
         "one_in": f"{math.floor((1 + 1e-9) / max(main.delta, 1e-15)):,}",  # rounded down, with a slack of 1e-9
         "reveals": "; ".join(dict.fromkeys(reveals)),
         "assumed": "".join(f"{each}\n" for each in assumed),
+        "package": found.brought,
     }
 
 

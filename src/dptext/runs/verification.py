@@ -17,6 +17,7 @@ from dptext.privacy import accounting
 from dptext.privacy.composition import is_numerical
 from dptext.privacy.events import ApproximateEvent, Event, MetricEvent
 from dptext.privacy.guarantee import RECORD_COUNT, Guarantee, Unit
+from dptext.registry import MECHANISMS, SYNTHESES
 from dptext.runs.certificate import (
     MANIFEST,
     Certificate,
@@ -53,16 +54,30 @@ class Verified:
     spec: Promise
     with_file: bool = True
 
+    @property
+    def brought(self) -> str:
+        """Name and version of the packages of others whose mechanism released; empty if it is dptext's own."""
+        settings, found = self.certificate.settings, dict[str, None]()
+        while isinstance(settings, Mapping):  # the mechanism of `embedded` has settings of its own
+            kind = str(settings.get("kind"))
+            found |= dict.fromkeys(filter(None, (MECHANISMS.package(kind), SYNTHESES.package(kind))))
+            settings = settings.get("mechanism")  # type: ignore[assignment]
+        return ", ".join(found)
+
     def sentence(self, more: str = "") -> str:
         """Return a sentence on what was verified and what was not. `more` is added to the list of verified facts."""
+        own = f" The mechanism is of the package {self.brought}: its authors answer for its guarantee." * bool(
+            self.brought
+        )
         if not self.with_file:
             return (
                 f"The guarantees follow from the settings in the certificate{more}. The file was not looked at: "
-                "whether it is the one that was certified is not verified."
+                f"whether it is the one that was certified is not verified.{own}"
             )
         return (
             "Verified: the file has the bytes and the number of records that were certified, and the guarantees follow "
             f"from the settings in the certificate{more}. It is not signed: whoever can edit both files can forge both."
+            f"{own}"
         )
 
 

@@ -21,6 +21,7 @@ from browser import browser
 from dptext.audits.bounds import reconstruction_bound
 from dptext.privacy.events import PureEvent
 from dptext.privacy.guarantee import ONE_RECORD, Basis, Guarantee, Relation, Trust, Unit
+from dptext.registry import MECHANISMS
 from dptext.runs import legal
 from dptext.runs.certificate import Certificate, Charged, certificate_path
 from dptext.runs.legal import WIDTH, Page, guess_after, legal_page
@@ -326,7 +327,7 @@ def test_no_law_is_judged() -> None:
         assert "Do not call it anonymous by law" in said(told, "What must not")
 
 
-def test_every_sentence_is_said_of_some_release() -> None:
+def test_every_sentence_is_said_of_some_release(monkeypatch: pytest.MonkeyPatch) -> None:
     """A fact that is misspelt, or that nothing has, would hide its sentences for ever."""
     small = promised(unit=Unit.TOKEN, metric="steps", delta=1e-9)
     told = [
@@ -345,6 +346,8 @@ def test_every_sentence_is_said_of_some_release() -> None:
         page(replace(promised(), reveals=()), also_reveals=()),
         page(replace(promised(), reveals=()), also_reveals=(), derived={"summary": "0" * 64, "writer": "pool"}),
     ]  # fmt: skip
+    monkeypatch.setattr(type(MECHANISMS), "package", lambda *_: "theirs 1.0")
+    told.append(page())
     lines = {line for each in told for section in each.sections for line in section.lines}
     sections = tomllib.loads((Path(legal.__file__).with_suffix(".toml")).read_text("utf-8"))["section"]
     for _, text in (pair for section in sections for pair in section["says"]):
