@@ -1,36 +1,28 @@
 """`dptext utility corpus`: measure what a synthetic corpus kept of a private one, beside originals and public texts."""
 
-import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated
 
 from dptext._wording import NOT_PRIVATE, markdown_table
 from dptext.cli import options
 from dptext.cli.answers import Printing, interval, short
 from dptext.cli.chosen import load_encoder
-from dptext.cli.corpus_options import by_label, listed
+from dptext.cli.corpus_certified import certified_settings, declared_columns, fields_of, meanings_of, measured_together
 from dptext.cli.corpus_report import CorpusReport, beside
 from dptext.cli.corpus_tables import EACH, FROM_TEXT, compared, explained, table_of_means
 from dptext.cli.kept import kept_beside
 from dptext.cli.terminal import counted, say
 from dptext.cli.utility import cell
 from dptext.embeddings.embedder import Embedder, RememberingEmbedder
-from dptext.errors import ConfigError, DPTextError, HeaderError
+from dptext.errors import ConfigError, HeaderError
 from dptext.estimates import Estimate
-from dptext.mechanism import settings
-from dptext.runs.certificate import certificate_path
-from dptext.runs.specs import synthesis_from_settings
-from dptext.runs.verification import read_certificate, verify
-from dptext.text.declarations import schema_of, with_files
 from dptext.text.files import Target, refuse_inputs, sha256_of
-from dptext.text.formats import Format, detect_format
-from dptext.text.labels import meaning, relabelled
+from dptext.text.labels import relabelled
 from dptext.text.reading import read_released
-from dptext.text.records import ID_FIELD, LABEL_FIELD, TEXT_FIELD, Fields, Record
-from dptext.text.schema import DeclaredColumn, IdColumn
-from dptext.text.survey import survey
+from dptext.text.records import Fields, Record
+from dptext.text.schema import IdColumn
 from dptext.types import Json, jsonable
 from dptext.utility.corpus_rows import (
     AS_MANY_MIXED,
@@ -47,7 +39,7 @@ from dptext.utility.tables import ORIGINAL, PUBLIC_ONLY
 from dptext.utility.worth import CorpusWorth, other_mix
 
 if TYPE_CHECKING:
-    from dptext.synthesis.summary import SummarySpec
+    pass
 
 _FIT = 5  # columns of a table's numbers on a screen
 _FEW_LABELS = 4  # labels of a mix that is shown
@@ -106,10 +98,10 @@ def corpus(
 ) -> None:
     drawn, seed = seed is None, options.seed_of(seed)
     _check_files(files, out, force=force)
-    declared = _declared(files.released, column)
+    declared = declared_columns(files.released, column)
     schema = tuple(each for each in declared if not isinstance(each, IdColumn) and each.name != label_field)
     asked = tuple(each.name for each in schema)
-    fields, there = _fields_of(files.released, layout, label_field, asked)
+    fields, there = fields_of(files.released, layout, label_field, asked)
     private = _read(layout, files.private, label_field, asked)
     pool = layout.read_public(files.public, label=layout.public_label(files.public, label_field))
     made = _read_judged(files, fields)
@@ -125,11 +117,11 @@ def corpus(
     with kept_beside(files.public, pool):
         embedder = RememberingEmbedder(load_encoder(encoder, judged=[record.text for record in private]))
         embedder.embed([record.text for record in pool])
-    meanings = _meanings(files.released, labels, names)
+    meanings = meanings_of(files.released, labels, names)
     with counted("judging", "rows") as tell:
         judged = judged_rows(private, made, pool, held, meanings, embedder, seed, tell)
     rows, worth = judged.rows, judged.worth
-    together = _together(files.released, label_field)
+    together = measured_together(files.released, label_field)
     of_columns, means = compared(judged, schema, label_field, labels, seed, together)
     known = {fields.text, label_field, *(each.name for each in declared)}
     wordless, by_words = labelled_by(meanings, pool)
@@ -226,7 +218,7 @@ def _read_judged(files: CorpusFiles, fields: Fields) -> list[Record]:
 def _even_note(made: Sequence[Record], labels: Sequence[str], released: Path) -> list[str]:
     """Say that a corpus of uneven labels can be written evenly, if it comes from a summary."""
     given = [record.label for record in made if record.label]
-    if _settings(released).get("kind") != "summary" or other_mix(given, [*labels] * len(given)) is None:
+    if certified_settings(released).get("kind") != "summary" or other_mix(given, [*labels] * len(given)) is None:
         return []
     shares = ",".join(f"{label}={1 / len(labels):.2g}" for label in labels[:_FEW_LABELS])
     of = f"`dptext write --mix {shares}`" if len(labels) <= _FEW_LABELS else "`dptext write --mix` with equal shares"
@@ -279,82 +271,6 @@ def _check_page(out: Path, inputs: tuple[Path, ...], *, force: bool) -> None:
     for path in (out, beside(out)):
         refuse_inputs(path, inputs)
         Target(path, force, inputs).check()
-
-
-def _settings(released: Path) -> Mapping[str, Json]:
-    """Return the settings in the certificate beside the corpus; none without one, or if it is of another version."""
-    beside = certificate_path(released)
-    try:
-        return settings(verify(beside).spec) if beside.is_file() else {}
-    except DPTextError:
-        return {}
-
-
-def _together(released: Path, label_field: str | None) -> list[set[str]] | None:
-    """Return the pairs of columns that the summary of a corpus measured together; None if it has no summary."""
-    found = _settings(released)
-    if found.get("kind") != "summary":
-        return None
-    spec = cast("SummarySpec", synthesis_from_settings(found))
-    names = (label_field or "", *spec.axes.names[1:])
-    return [{names[axis] for axis in each.axes} for each in spec.marginals if len(each.axes) == 2]
-
-
-def _meanings(released: Path, labels: Sequence[str], given: str | None) -> dict[str, str]:
-    """Return the meaning of each label in words, as `given` or as the certificate beside the corpus names it.
-
-    A label without one means itself. ConfigError: as many names as labels are not given.
-    """
-    found = _settings(released)
-    known, names = (cast("list[str]", found.get(each) or []) for each in ("labels", "names"))
-    if given is not None:
-        told = listed(given, "--names")
-        names = by_label(told, known or labels)
-        if not known and names == told:  # a list without labels has an order that nobody would know
-            each = ",".join(f"{label}=MEANING" for label in labels[:_FEW_LABELS])
-            raise ConfigError(f"Expected --names with their labels, as no summary has an order of labels: {each}.")
-        known = known or [*labels]
-        if len(names) != len(known):
-            raise ConfigError(
-                f"Expected --names to name each of {len(known)} labels, such as {known[0]}=NAME, found {len(names)}."
-            )
-    own = dict(zip(map(meaning, known), names, strict=False))
-    return {label: own.get(meaning(label), label) for label in labels}
-
-
-def _declared(released: Path, given: Sequence[str] | None) -> tuple[DeclaredColumn, ...]:
-    """Return the declared columns; by default those of the certificate beside the corpus, if there is one."""
-    if given is None:
-        given = cast("list[str]", _settings(released).get("columns") or [])
-    else:
-        given = [with_files(each, lambda path: listed(f"@{path}", "--column")) for each in given]
-    return schema_of(given)
-
-
-def _fields_of(
-    released: Path, layout: options.Layout, label_field: str | None, judged: tuple[str, ...] = ()
-) -> tuple[Fields, list[str]]:
-    """Return the fields of a corpus, and its columns that may be more than text, id and label.
-
-    The fields are those that its certificate names, or the user's. No label if there is none.
-    """
-    if detect_format(released) is Format.TEXT:
-        if judged:
-            raise ConfigError(f"Expected the column {judged[0]!r} in {released}, found plain text.")
-        return Fields(), []
-    there, certified = survey(released).columns, dict[str, str]()
-    with contextlib.suppress(DPTextError):  # there is none, or one of another version
-        certified |= read_certificate(certificate_path(released)).fields
-    text, named, own_id = (certified.get(name, name) for name in (TEXT_FIELD, LABEL_FIELD, ID_FIELD))
-    text = text if text in there else layout.text_field
-    label = next((name for name in (named, label_field) if name in there), None)
-    if absent := [name for name in judged if name not in there]:
-        raise ConfigError(
-            f"{released} has no column {absent[0]!r}, found {', '.join(map(repr, there))}: name it with --column on "
-            "the command line, columns= in Python."
-        )
-    more = [name for name in there if name not in (text, label, own_id)]
-    return Fields(text, label=label if label_field is not None else None, measured=judged), more
 
 
 def _learned(
