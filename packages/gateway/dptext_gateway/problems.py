@@ -51,6 +51,7 @@ _WORDS: Final = (
     (re.compile(", or skip such records: --on-error skip"), " or take it out"),
     (re.compile("label=NAME, or --label-field NAME"), "label_field=NAME"),
     (re.compile(r"\s+Nothing is charged and nothing is released[.]"), ""),  # each job says so
+    (re.compile(r"\s+What one more corpus may take is said by `[^`]*`[.]"), ""),  # a command
     (
         re.compile("--author-field NAME --max-per-author N"),
         "max_per_author, and author in each record (author_field of a file)",
