@@ -154,7 +154,8 @@ def _tried(
 ) -> Report:
     randomness = secure() if given.seed is None else seeded(given.seed)
     shared = {"claim": on[1], "randomness": randomness, **settings}
-    each, said = 2 * int(settings["trials"]), given.first is not None
+    vectors = isinstance(given, Claimed) and given.noise is not None
+    each, said = 2 * int(settings["trials"]), vectors or given.first is not None
     with counted(title, "runs") as tell:
 
         def told(done: int, total: int | None, *what: str) -> None:
