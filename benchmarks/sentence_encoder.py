@@ -38,10 +38,9 @@ from dptext.kernels.linear import DTYPES, Linear, best_there_is, room
 from dptext.kernels.products import SPARE, products, quantized_products, rounded_products
 from dptext.text.tokens import sentences
 
-#: Precision, least ratio, the cosine that counts, how large it must be: with AVX-512 and bfloat16, with matrix
-#: registers besides (docs/decisions/0014-encoders.md), without bfloat16, and without AVX-512.
+#: Precision, least ratio, the cosine that counts, how large it must be: with AVX-512 and bfloat16, without bfloat16,
+#: and without AVX-512.
 WANTED = {"bfloat16": (5.0, np.min, 0.999), "int8": (8.0, np.mean, 0.995)}
-WANTED_OF_TILES = {"bfloat16": (4.0, np.min, 0.999), "int8": (6.0, np.mean, 0.995)}
 WANTED_OF_WIDE = {"float32": (2.0, np.min, 0.99999), "int8": WANTED["int8"]}
 WANTED_OF_NARROW = {"float32": (1.3, np.min, 0.99999), "int8": (1.8, np.mean, 0.995)}
 DOCUMENTS = 2000
@@ -111,9 +110,7 @@ def main() -> int:
     encoders = {precision: encoder for precision, encoder in found.items() if encoder.precision == precision}
     blocks = SentenceEncoder("blocks", 384, "", "bfloat16", TorchNetwork(plain, "bfloat16"))
     wanted, there = (
-        (WANTED_OF_TILES, "matrix registers")
-        if matrix_tiles.THERE
-        else (WANTED, "AVX-512 with bfloat16")
+        (WANTED, "AVX-512 with bfloat16")
         if tiles.HAS_BFLOAT16
         else (WANTED_OF_WIDE, "AVX-512 without bfloat16")
         if tiles.WIDE
