@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
 
 from dptext.cli import options
-from dptext.cli.corpus_options import by_label, listed
+from dptext.cli.corpus_options import listed
 from dptext.errors import ConfigError, DPTextError
 from dptext.mechanism import settings
 from dptext.runs.certificate import certificate_path
 from dptext.runs.specs import synthesis_from_settings
 from dptext.runs.verification import read_certificate, verify
+from dptext.synthesis.spec import by_label
 from dptext.text.declarations import schema_of, with_files
 from dptext.text.formats import Format, detect_format
 from dptext.text.labels import meaning
@@ -56,7 +57,7 @@ def meanings_of(released: Path, labels: Sequence[str], given: str | None) -> dic
     known, names = (cast("list[str]", found.get(each) or []) for each in ("labels", "names"))
     if given is not None:
         told = listed(given, "--names")
-        names = by_label(told, known or labels)
+        names = [*by_label(told, known or labels)]
         if not known and names == told:  # a list without labels has an order that nobody would know
             each = ",".join(f"{label}=MEANING" for label in labels[:_FEW_LABELS])
             raise ConfigError(f"Expected --names with their labels, as no summary has an order of labels: {each}.")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -68,19 +67,10 @@ class Promised:
             for name, text in (("labels", self.labels), ("names", self.names))
             if text is not None
         }
-        if "labels" in lists and "names" in lists:
-            lists["names"] = [*by_label(listed(str(self.names), "--names"), listed(str(self.labels), "--labels"))]
         if self.encoder is not None:
             here = self.encoder not in ENCODERS and "/" not in self.encoder and Path(self.encoder).is_dir()
             alone["encoder"] = f"./{self.encoder}" if here else self.encoder
         return {**{name: value for name, value in alone.items() if value is not None}, **lists}
-
-
-def by_label(names: Sequence[str], labels: Sequence[str]) -> list[str]:
-    """Return names in the order of the labels if each is LABEL=NAME of one of them; else as they are."""
-    parts = [each.partition("=") for each in names]
-    own = {label.strip(): name.strip() for label, _, name in parts if name.strip()}
-    return [own[label] for label in labels] if len(own) == len(names) and own.keys() == {*labels} else [*names]
 
 
 def listed(text: str, option: str) -> list[str]:

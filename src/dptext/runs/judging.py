@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, cast
 
@@ -112,6 +112,7 @@ def judge(
 
 def _public(public: Texts, text: str, label: str | None) -> list[Record]:
     """Read public texts, with their labels if they have some."""
+    public = [*public] if isinstance(public, Iterator) else public  # it is read again if it has no labels
     if label is not None:
         try:
             return as_records(public, text=text, label=label)
@@ -134,7 +135,7 @@ def _meanings(
     known, own = (cast("list[str]", settings.get(each) or []) for each in ("labels", "names"))
     if isinstance(names, Mapping):
         known, own = [str(each) for each in names], [*names.values()]
-    elif names is not None:
+    elif names is not None and labels:
         if not known:
             raise ConfigError(f"Expected names by label, as no summary has an order of labels: {{{labels[0]!r}: ...}}.")
         own = [*names]

@@ -66,9 +66,8 @@ class Verified:
 
     def sentence(self, more: str = "") -> str:
         """Return a sentence on what was verified and what was not. `more` is added to the list of verified facts."""
-        own = f" The mechanism is of the package {self.brought}: its authors answer for its guarantee." * bool(
-            self.brought
-        )
+        brought = self.brought
+        own = f" The mechanism is of the package {brought}: its authors answer for its guarantee." if brought else ""
         if not self.with_file:
             return (
                 f"The guarantees follow from the settings in the certificate{more}. The file was not looked at: "

@@ -113,7 +113,7 @@ class MeasuredSpec(CorpusSpec, ABC):
     disjoint: bool = False
 
     def __post_init__(self) -> None:
-        require_names(self.names, self.labels)
+        object.__setattr__(self, "names", require_names(self.names, self.labels))
         _validate.count(vocabulary=self.vocabulary, tokens=self.tokens)
         _validate.not_negative(dim=self.dim, drafts=self.drafts, examples=self.examples)
         _validate.within(0, MOST_READ, marks=self.marks)

@@ -54,7 +54,7 @@ class Prototypes(SynthesisSpec):
     def __post_init__(self) -> None:
         SynthesisSpec.__post_init__(self)
         _validate.two_labels(self.labels, otherwise=", or take votes, which needs none")
-        require_names(self.names, self.labels)
+        object.__setattr__(self, "names", require_names(self.names, self.labels))
         _validate.not_negative(dim=self.dim)
         _validate.within(0.01, 0.98, topic_share=self.topic_share)
 

@@ -35,13 +35,24 @@ _FEW: Final = 3  # labels that an error names
 Progress = Callable[[int, int], None]
 
 
-def require_names(names: Sequence[str], labels: Sequence[str]) -> None:
-    """Raise ConfigError unless there is a name for each label, one for all texts without labels, or no name."""
+def by_label(names: Sequence[str], labels: Sequence[str]) -> tuple[str, ...]:
+    """Return names in the order of the labels if each is LABEL=NAME of one of them; else as they are."""
+    parts = [each.partition("=") for each in names]
+    own = {label.strip(): name.strip() for label, _, name in parts if name.strip()}
+    return tuple(own[label] for label in labels) if len(own) == len(names) and own.keys() == {*labels} else (*names,)
+
+
+def require_names(names: Sequence[str], labels: Sequence[str]) -> tuple[str, ...]:
+    """Return the names of the labels, in their order, as `by_label`.
+
+    ConfigError: there are some, but not one for each label, or one for all texts without labels.
+    """
     if names and len(names) != (wanted := max(1, len(labels))):
         raise ConfigError(
             f"Expected {wanted} names, one for each label, found {len(names)}. Names with commas stand in a file, one "
             "in a line: --names @FILE."
         )
+    return by_label(names, labels)
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,7 +65,7 @@ class WritingSpec(SynthesisSpec):
         _validate.within(0.01, 0.5, count_share=self.count_share)
         SynthesisSpec.__post_init__(self)
         object.__setattr__(self, "names", self.names or self.labels or ("text",))
-        require_names(self.names, self.labels)
+        object.__setattr__(self, "names", require_names(self.names, self.labels))
         _validate.count(tokens=self.tokens, size=self.size)
         _validate.texts(size=self.size)
         _validate.positive(temperature=self.temperature)

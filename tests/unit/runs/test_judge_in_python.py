@@ -80,7 +80,9 @@ def test_meanings_of_labels(corpus: Any) -> None:
 
 
 def test_without_labels_or_with_too_few_records(corpus: Any) -> None:
-    found = judge([each["body"] for each in PRIVATE], corpus, PUBLIC, **{**GIVEN, "label": None})
+    bare: dict[str, object] = {**GIVEN, "label": None}
+    found = judge([each["body"] for each in PRIVATE], corpus, PUBLIC, names=["unused"], **bare)
+    assert judge(PRIVATE, corpus, iter(PUBLIC), **GIVEN).rows == judge(PRIVATE, corpus, PUBLIC, **GIVEN).rows
     assert found.sentences[0] == "Labels are not judged: the originals have none (label=)."
     for private, test in ((PRIVATE[:7], None), (PRIVATE, TEST[:7])):
         with pytest.raises(ConfigError, match="at least 8 records"):

@@ -6,9 +6,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+import dptext as dp
 from dptext.mechanism import settings
 from dptext.runs.specs import synthesis_from_settings
 from dptext.synthesis.report import Topics
+from dptext.synthesis.summary import SummarySpec
 
 FOUR = ["health", "travel", "money", "leisure"]
 SAID = [
@@ -121,3 +123,11 @@ def test_ways_that_measure_a_summary_say_the_same() -> None:
     for kind in ("prototypes", "steering"):
         assert synthesis_from_settings({"kind": kind, "labels": FOUR}).advice == ""
         assert "4 labels are few" in synthesis_from_settings({"kind": kind, "labels": FOUR, "about": 40}).advice
+
+
+@pytest.mark.parametrize("kind", [dp.Prototypes, dp.Steering, SummarySpec])
+def test_names_may_say_whose_they_are(kind: type) -> None:
+    """In any order, from the command line, `dptext.toml` or Python; a name that holds a sign alone stays a name."""
+    assert kind(labels=("neg", "pos"), names=("pos=good = fine", "neg=bad")).names == ("bad", "good = fine")
+    for names in (("a=b", "c"), ("neg=bad", "c"), ("neg=bad", "neg=good")):
+        assert kind(labels=("neg", "pos"), names=names).names == names
