@@ -79,6 +79,11 @@ class Traits:
         return bool(self.labels)
 
     @property
+    def takes_labels(self) -> bool:
+        """Whether labels are read: of private records, or of public ones by `fit`."""
+        return self.reads_labels or self.learns_labels
+
+    @property
     def takes_private(self) -> bool:
         """Whether `fit` takes private records as `private`."""
         return self.learns in (Learns.PRIVATE, Learns.EITHER)

@@ -654,7 +654,7 @@ def test_the_old_batching_is_caught_in_every_format(tem, name: str, told: str, m
     assert check_mechanism(tem, checks=["shapes"])
     _old_batching(monkeypatch)
     with pytest.raises(
-        ContractError, match=f"marks of a run to {name}" if told == "marks" else f" that {name} and its"
+        ContractError, match=f"marks of a run to {name}" if told == "marks" else f": {name} and its"
     ):
         check_mechanism(tem, checks=["shapes"])
 

@@ -98,6 +98,13 @@ def test_public_labels_that_are_given_stand_in_the_command(folder: Path) -> None
     assert plain[plain.index("--with") + 1] == "topics"
 
 
+def test_words_come_before_numbers_among_possible_labels_and_no_days(tmp_path: Path) -> None:
+    values = {"day": [f"2026-05-{i % 3 + 1:02d}" for i in range(12)], "stars": [str(i % 4) for i in range(12)]}
+    values |= {"topic": [("app", "mail")[i % 2] for i in range(12)], "text": [f"it is so {i}" for i in range(12)]}
+    written(tmp_path / "in.csv", [dict(zip(values, row, strict=True)) for row in zip(*values.values(), strict=True)])
+    assert "\n'topic', 'stars' could hold labels: pass --label-field topic " in ran(tmp_path, "check", "in.csv")
+
+
 def test_repeated_texts_are_to_be_decided(tmp_path: Path) -> None:
     rows = [{"text": f"so it is {i % 9}", "user_id": f"u{i % 4}", "n_words": 7 * (i % 8)} for i in range(12)]
     written(tmp_path / "in.csv", rows)  # numbers of words name nobody

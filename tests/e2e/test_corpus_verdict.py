@@ -222,6 +222,39 @@ def test_uneven_labels_of_a_corpus_from_a_summary_name_the_even_mix() -> None:
     assert said not in data("--test", "test.jsonl")["answer"][0], "no summary of this corpus is known"
 
 
+def test_the_field_of_the_labels_is_by_default_that_of_the_measured_file() -> None:
+    """The line that `write` prints works as it is, also where the field has its usual name."""
+    for field in ("label", "topic"):
+        private, pool = ([{"text": r["text"], field: r["topic"]} for r in texts(200, seed)] for seed in (1, 3))
+        write(private=private, pool=pool)
+        given = ["--public", "pool.jsonl", "--label-field", field, "--labels", "sport,trade,music", "--about", "200"]
+        fast = ["--encoder", "glove", "--set", "words=8", "--force"]
+        measured = CliRunner().invoke(app, ["summarize", "private.jsonl", "a.summary", *given, *fast])
+        assert measured.exit_code == 0, measured.exception
+        wrote = CliRunner().invoke(app, ["write", "a.summary", "corpus.jsonl", "--force"])
+        typed = wrote.stdout.rpartition("Is it worth sharing? dptext ")[2].replace("PRIVATE", "private.jsonl")
+        command = shlex.split(typed.replace("POOL", "pool.jsonl"))
+        assert command[command.index("--label-field") + 1] == field
+        command = command[: command.index("--label-field")]  # the report is another test's
+        done = CliRunner().invoke(app, [*command, "--seed", "1"])
+        assert done.exit_code == 0, done.exception
+        assert "a classifier that learns from the corpus has " in done.stdout
+        assert "No labels are judged" not in done.stderr
+
+
+def test_what_is_not_judged_is_said_before_it_is_read() -> None:
+    write(private=texts(100, 1), pool=texts(100, 3), corpus=texts(100, 4))
+    done = CliRunner().invoke(app, [part for part in JUDGE if part not in ("--label-field", "topic")])
+    assert done.stderr.startswith("No labels are judged: --label-field NAME names their field in PRIVATE.\n")
+
+
+def test_public_texts_are_not_judged_as_a_corpus_beside_themselves() -> None:
+    write(private=texts(100, 1), pool=texts(100, 3))
+    done = CliRunner().invoke(app, [part.replace("corpus.jsonl", "pool.jsonl") for part in JUDGE])
+    assert "A classifier tells public text from real texts with AUC " in done.stdout
+    assert "tells the corpus from" not in done.stdout
+
+
 def test_labels_of_the_test_file_are_those_of_private_however_they_are_spelled() -> None:
     codes = {name: i for i, name in enumerate(NAMES)}
     parts = {"private": texts(100, 1), "test": texts(80, 2), "pool": texts(100, 3), "corpus": texts(100, 4)}

@@ -4,9 +4,11 @@ import json
 from pathlib import Path
 
 import pytest
+from click.testing import Result
 from typer.testing import CliRunner
 
 from dptext.cli.app import app
+from dptext.cli.audit import EXIT_REFUTED
 from dptext.text.samples import SAMPLE_LABELS, sample_records
 from hashed_words import HashedWords
 
@@ -54,3 +56,45 @@ def test_another_spelling_of_the_labels_changes_no_number(
         assert done.exit_code == 0, (done.output, done.exception)
         answers.append(json.loads(done.stdout))
     assert answers[0] == answers[1]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model of epsilon 6 per label."""
+    folder = tmp_path_factory.mktemp("labels")
+    public = write(folder / "public.jsonl", "{}", seed=7)
+    given = ["--set", "labels=0,1,2,3", "--public", str(public), "--label-field", "label", "--out", str(folder / "m")]
+    done = CliRunner().invoke(app, ["fit", *MECHANISM, *given])
+    assert done.exit_code == 0, (done.output, done.exception)
+    return folder / "m"
+
+
+def audited(command: str, model: Path, *more: str) -> Result:
+    given = ["audit", command, "--model", str(model), "--claim", "2", "--trials", "400", "--seed", "1"]
+    return CliRunner().invoke(app, [*given, *more])
+
+
+@pytest.mark.parametrize("command", ["distinguish", "exact"])
+def test_too_small_an_epsilon_of_labels_is_refuted_without_a_pair(command: str, model: Path) -> None:
+    done = audited(command, model)
+    assert done.exit_code == EXIT_REFUTED, (done.output, done.exception)
+    assert "The claim of epsilon 2 per document is refuted: " in done.stdout
+    assert "sampler" not in done.stdout
+
+
+def test_a_pair_has_the_labels_that_are_given(model: Path) -> None:
+    pair = ("--first", "so", "--second", "so")
+    done = audited("distinguish", model, *pair)
+    assert done.exit_code == 0
+    assert "both texts have none: --first-label and --second-label give them." in done.stderr
+    done = audited("distinguish", model, *pair, "--first-label", "0", "--second-label", "1")
+    assert done.exit_code == EXIT_REFUTED, (done.output, done.exception)
+    assert "both texts have none" not in done.stderr
+
+
+def test_labels_of_a_pair_are_refused_where_nothing_reads_them(model: Path) -> None:
+    done = audited("distinguish", model, "--first-label", "0")
+    assert "Expected --first TEXT and --second TEXT with --first-label or --second-label." in str(done.exception)
+    given = ("--first", "a", "--second", "b", "--second-label", "0", "--noise", "laplace")
+    done = CliRunner().invoke(app, ["audit", "distinguish", *given])
+    assert "Expected no --first-label and no --second-label" in str(done.exception)

@@ -31,7 +31,7 @@ from dptext.runs.synthesized import paths_of
 
 KEPT = json.loads((snapshot_cases.HERE / "summaries.json").read_text("utf-8"))
 Unpacked = Callable[[str], Path]
-pytestmark = pytest.mark.filterwarnings("ignore:The pool has too few texts:UserWarning")  # it is small
+pytestmark = pytest.mark.filterwarnings("ignore:The pool seems to have too few texts:UserWarning")  # it is small
 
 
 @pytest.fixture(scope="module")

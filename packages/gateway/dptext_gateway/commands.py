@@ -37,7 +37,12 @@ def key_file_of(ledger: str, given: Path | None) -> Path:
 
 
 def serve(
-    models: Annotated[Path, options.folder_option(help="Folder with the models. Each is a folder of `dptext fit`.")],
+    models: Annotated[
+        Path,
+        options.folder_option(
+            help="Folder of what is served: models of `dptext fit`, and inboxes (pool.jsonl and synthesis.toml each)."
+        ),
+    ],
     ledger: options.LedgerOption,
     key_file: Annotated[
         Path | None,

@@ -15,7 +15,7 @@ from typing import Final, Protocol, runtime_checkable
 import numpy as np
 
 from dptext.errors import ConfigError, PrivacyError
-from dptext.mechanism import HasDistribution, Mechanism, Spec, VectorNoise, compared, seen
+from dptext.mechanism import HasDistribution, Mechanism, Spec, Traits, VectorNoise, compared, seen
 from dptext.privacy import accounting
 from dptext.privacy.events import Event, MetricEvent, NoEvent
 from dptext.privacy.guarantee import Basis, Guarantee, Unit
@@ -110,6 +110,12 @@ def claim_of(subject: Subject) -> Guarantee | None:
     delta = max(accounting.slack(events), float(subject.delta) if hasattr(subject, "delta") else 0.0)
     basis = Basis.CLAIMED if hasattr(subject, "claimed") else Basis.PROVEN
     return accounting.guarantee(events, delta, unit=Unit.DOCUMENT, basis=basis)
+
+
+def labels_read(subject: object) -> tuple[str, ...]:
+    """Return the public labels of a mechanism that reads private labels; none of anything else."""
+    traits = subject.spec.traits if isinstance(subject, HasSpec) else Traits()
+    return traits.labels if traits.reads_labels else ()
 
 
 def unclaimed() -> Guarantee:

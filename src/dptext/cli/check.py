@@ -304,6 +304,7 @@ def _with_labels(found: Survey, labels: str) -> str:
     """Say what to pass to measure labels, and which columns could hold some."""
     by_name = author_columns(found)
     named = [name for name in found.columns if found.could_be(name) == "label" and name not in by_name]
+    named.sort(key=lambda name: found.columns[name].proposal.is_number)  # stars and grades are seldom what is asked for
     if not named or not found.named:
         return f"With labels: --label-field FIELD {labels}."
     could = ", ".join(_name(found, name) for name in named[:_MOST_COLUMNS])

@@ -9,7 +9,14 @@ from dptext._wording import NOT_PRIVATE, markdown_table
 from dptext.cli import options
 from dptext.cli.answers import Printing, interval, short
 from dptext.cli.chosen import load_encoder
-from dptext.cli.corpus_certified import certified_settings, declared_columns, fields_of, meanings_of, measured_together
+from dptext.cli.corpus_certified import (
+    certified_label,
+    certified_settings,
+    declared_columns,
+    fields_of,
+    meanings_of,
+    measured_together,
+)
 from dptext.cli.corpus_report import CorpusReport, beside
 from dptext.cli.corpus_tables import EACH, FROM_TEXT, compared, explained, table_of_means
 from dptext.cli.kept import kept_beside
@@ -66,7 +73,14 @@ def corpus(
     *,
     files: CorpusFiles,
     layout: options.Layout,
-    label_field: options.LabelFieldOption = None,
+    label_field: Annotated[
+        str | None,
+        options.reads(
+            "--label-field",
+            metavar="NAME",
+            help="Field of the labels. Default: that of the summary that OUT was written from.",
+        ),
+    ] = None,
     column: Annotated[
         list[str] | None,
         options.reads(
@@ -98,6 +112,9 @@ def corpus(
 ) -> None:
     drawn, seed = seed is None, options.seed_of(seed)
     _check_files(files, out, force=force)
+    label_field = label_field or certified_label(files.released)
+    if label_field is None:
+        say("No labels are judged: --label-field NAME names their field in PRIVATE.")
     declared = declared_columns(files.released, column)
     schema = tuple(each for each in declared if not isinstance(each, IdColumn) and each.name != label_field)
     asked = tuple(each.name for each in schema)
@@ -137,15 +154,13 @@ def corpus(
         report = replace(report, worth=worth, notes=notes + wordless, of_columns=of_columns, means=means)
         headline = report.written(out, embedder, [_real_texts(held, embedder.name, seed)], force=force)
     verdict = [] if headline else wordless + by_words if worth is None else [worth.sentence, *notes]
-    released, public = (cell(rows[name].get("told_apart"), interval) for name in (RELEASED, PUBLIC_ONLY))
     learned = (
         [_learned(rows, labels, label_field, guessed=bool(wordless or by_words))] if labels or not of_columns else []
     )
     said = [
         *([" ".join([*learned, *verdict])] if learned else []),
         *of_columns,
-        f"A classifier tells the corpus from real texts with AUC {released}, public text with {public}; .5 is perfect.",
-        "Its texts have no record of their own, so there is no fidelity to measure.",
+        *_apart(rows, files),
     ]
     data: dict[str, Json] = {"note": NOT_PRIVATE, "seed": seed, "labels": [*labels]}
     data["rows"] = {row: {head: jsonable(value) for head, value in found.items()} for row, found in rows.items()}
@@ -156,6 +171,17 @@ def corpus(
     more = [*full, "", *(f"{row}: {what}." for row, what in explained(rows)), "",
             _real_texts(held, embedder.name, seed)]  # fmt: skip
     printing.answer([*headline, *said], screen, more, data, drawn=seed if drawn else None)
+
+
+def _apart(rows: Mapping[str, Mapping[str, Estimate | float]], files: CorpusFiles) -> list[str]:
+    """Say how well a classifier tells texts from real ones; of public texts alone, if OUT is their file."""
+    released, public = (cell(rows[name].get("told_apart"), interval) for name in (RELEASED, PUBLIC_ONLY))
+    if files.released.resolve() == files.public.resolve():
+        return [f"A classifier tells public text from real texts with AUC {public}; .5 is perfect."]
+    return [
+        f"A classifier tells the corpus from real texts with AUC {released}, public text with {public}; .5 is perfect.",
+        "Its texts have no record of their own, so there is no fidelity to measure.",
+    ]
 
 
 def _tables(

@@ -38,6 +38,13 @@ def certified_settings(released: Path) -> Mapping[str, Json]:
         return {}
 
 
+def certified_label(released: Path) -> str | None:
+    """Return the field of the labels that the certificate beside the corpus names; None if it has no labels."""
+    if not certified_settings(released).get("labels"):
+        return None
+    return read_certificate(certificate_path(released)).fields.get(LABEL_FIELD, LABEL_FIELD)
+
+
 def measured_together(released: Path, label_field: str | None) -> list[set[str]] | None:
     """Return the pairs of columns that the summary of a corpus measured together; None if it has no summary."""
     found = certified_settings(released)

@@ -199,7 +199,7 @@ def _corpus(begun: InitFiles, answers: CorpusAnswers, wanted: Needs, *, force: b
     print(f"  {shlex.join(['dptext', 'summary', 'show', str(summary)])}")
     if wanted is not Needs.NUMBERS:
         out = begun.source.with_name(f"{begun.stem}.written.csv")
-        other = ["--drop-other"] if answers.columns else []
+        other = ["--drop-other"] if wanted is Needs.TABLE else []
         print(f"  {shlex.join(['dptext', 'write', str(summary), str(out), *other])}")
     print(begun.suggested(fields), end="\n" if begun.suggested(fields) else "")
 

@@ -127,7 +127,9 @@ def _explain(kind: str, cls: Named, *, details: bool) -> None:
         return
     learns = cls.tiny()[0].traits.learns is not Learns.NOTHING
     do = "fit" if learns else "privatize IN OUT"
-    print(f"\nExample: dptext {do} --mechanism {kind} {needed}{' --public FILE --out MODEL' if learns else ''}")
+    labelled = " --label-field LABEL" if all(each.traits.takes_labels for each in cls.tiny()) else ""
+    files = " --public FILE --out MODEL" if learns else ""
+    print(f"\nExample: dptext {do} --mechanism {kind} {needed}{labelled}{files}")
     _say_what_lacks(cls)
 
 
@@ -258,7 +260,8 @@ def fit(
         )
     if not wanted.traits.learns_labels:
         read = partial(layout.read_public, public, label=label_field)
-        check_label_field(wanted, label_field, needed=wanted.traits.releases_labels, public=read)
+        needed = wanted.traits.releases_labels and wanted.traits.learns is not Learns.NOTHING
+        check_label_field(wanted, label_field, needed=needed, public=read)
     elif label_field is None:
         raise ConfigError(f"Expected --label-field NAME: {wanted.kind} learns from public labels what tells most.")
     _check_texts(wanted, public, private, pool)

@@ -38,6 +38,7 @@ from dptext.recommend.recommendation import (
 )
 from dptext.recommend.tables import json_bytes, read_measured
 from dptext.registry import MECHANISMS
+from dptext.runs.specs import spec_from_settings
 from dptext.text.files import Target
 from dptext.text.inputs import parse_json
 from dptext.types import Json
@@ -280,7 +281,19 @@ def _next(best: MeasuredRow, epsilon: float) -> str:
     if epsilon != best.epsilon:
         values["epsilon"] = int(epsilon) if epsilon.is_integer() else epsilon
     settings = " ".join(f"--set {name}={value}" for name, value in _chosen(best.kind, values))
-    return f"Next: dptext fit --mechanism {best.kind} {settings} --public FILE --out MODEL"
+    return (
+        f"Next: dptext fit --mechanism {best.kind} {settings}{_labelled(best.kind, values)} --public FILE --out MODEL"
+    )
+
+
+def _labelled(kind: str, values: Mapping[str, Json]) -> str:
+    """Return the options for labels, where `fit` would refuse the settings without them."""
+    named = {name: value for name, value in values.items() if name != "labels"}
+    try:
+        learns = spec_from_settings({"kind": kind, **named}).traits.learns_labels
+    except ConfigError:
+        return " --set labels=A,B --label-field LABEL" * bool(values.get("labels"))
+    return " --label-field LABEL" * learns
 
 
 def _chosen(kind: str, values: Mapping[str, Json]) -> list[tuple[str, Json]]:

@@ -27,7 +27,7 @@ from dptext.runs.carried import Carried
 from dptext.runs.certificate import Certificate, certificate_path
 from dptext.runs.synthesized import REPORT_SUFFIXES, paths_of, text_columns
 from dptext.text.files import Target, refuse_inputs
-from dptext.text.records import TEXT_FIELD, Record
+from dptext.text.records import LABEL_FIELD, TEXT_FIELD, Record
 
 WHERE = Annotated[Path, options.file_argument(metavar="SUMMARY", help="What `dptext summarize` wrote.")]
 
@@ -197,7 +197,7 @@ def write(
     print("\n".join([*(each for each in made.sentences if each not in {*listed_there, ready.warning}), ""]))
     print(made.guarantees[-1].sentence())
     page = f"{target.name}{REPORT_SUFFIXES[1]}"
-    labelled = ["--label-field", fields.label] if fields.label else []
+    labelled = ["--label-field", fields.label or LABEL_FIELD] if read.summary.spec.labels else []
     read_by = ["--text-field", fields.text] if fields.text != TEXT_FIELD else []
     judged = ["dptext", "utility", "corpus", "PRIVATE", str(target), "--public", "POOL", *read_by, *labelled]
     print(f"Next: {shlex.join(['dptext', 'explain', str(target)])}; open {page}.")

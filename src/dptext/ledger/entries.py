@@ -223,7 +223,7 @@ def require_within(account: Account, standings: Iterable[Sequence[Event]], asked
             missing += f", as this account has delta 0 and such noise needs one above 0: {how}"
     more = ""
     if limit.delta and not account.by_subject:
-        more = f" What one more corpus may take is said by `dptext budget show {account.name}`."
+        more = f" What one more corpus may take is said by `dptext budget show {account.name} --ledger LEDGER`."
     raise BudgetExceededError(
         f"Expected account {account.name!r} to hold what the run costs: asked epsilon = {format_epsilon(alone)} at "
         f"delta = {format_delta(limit.delta)} per {limit.unit.value}, left {format_left(left)} of "

@@ -27,6 +27,7 @@ _UNLIKELY: Final = -300.0  # least difference of log-probabilities, so that odds
 _NOISY: Final = 2.0
 _LESS: Final = 1.05
 _OTHERS: Final = 0.15
+_ENOUGH: Final = 0.99  # of the texts: a pool that lacks fewer is short by chance
 _FEW: Final = 0.02  # labels with a smaller share of the released texts are not reported in `others`
 # Ridge, as a part of the mean variance. Without a ridge the last directions decide, in which only the pool varies.
 _RIDGE: Final = 0.3
@@ -156,7 +157,7 @@ def shortage(
     shares, leave = sizes / sizes.sum(), int(leaving.sum())
     less = asked or np.maximum(leaving - about, 0).sum() > _OTHERS * leave
     others = [c for c in range(len(shares)) if leaving[c] > max((_LESS if less else _NOISY) * about[c], leave * _FEW)]
-    if not others and leave == most:
+    if not others and leave >= _ENOUGH * most:
         return None
     lacking = shares - about / most
     order = [int(c) for i, c in enumerate(np.argsort(-lacking, kind="stable")) if lacking[c] > 0 or not i]

@@ -77,12 +77,11 @@ class Shortage:
         """The finding and its remedy, in words."""
         named, by = [], " by the noisy numbers"
         for name, wanted, had in self._shown:
-            named.append(f"{name}: {_part(wanted)} wanted, {_part(had)} of the pool is read as {name}{by}")
+            digits = 1 if f"{wanted:.0%}" == f"{had:.0%}" else 0
+            asked, there = _part(wanted, digits), _part(had, digits)
+            named.append(f"{name}: {asked} wanted, {there} of the pool is read as {name}{by}")
             by = ""
-        few = (
-            "The pool has too few texts of some labels, or noise or likeness hides what tells them apart, as of stars: "
-        )
-        few += f"{'; '.join(named)}."
+        few = f"The pool seems to have too few texts of some labels: {'; '.join(named)}."
         more = ""
         if self.texts < self.most:
             few += f" {self.texts:,} texts leave, not {self.most:,}, so that the mix of labels is kept."
@@ -93,7 +92,8 @@ class Shortage:
                 "kinds: `dptext utility corpus` says what they teach."
             )
             few += f" The pool seems to have {self.there:,} texts of this mix." if self.there else ""
-        known = " If you know that the pool has them, more private texts help."
+        known = " If you know that the pool has them, noise hides which they are, or labels are alike, as stars are: "
+        known += "more private texts help."
         remedy = f"Give public texts that are worded like the private ones, of each label{more}, or take another --mix."
         return f"{few} {remedy}{known}"
 
@@ -102,5 +102,5 @@ class Shortage:
         return self.labels[:_NAMED]
 
 
-def _part(share: float) -> str:
-    return "none" if not share else f"{share:.0%}" if share >= 0.01 else "under 1%"
+def _part(share: float, digits: int) -> str:
+    return "none" if not share else f"{share:.{digits}%}" if share >= 0.01 else "under 1%"

@@ -18,9 +18,9 @@ class ContractError(DPTextError, AssertionError):
 
 
 def require(condition: bool, broken: str) -> None:
-    """Raise ContractError with the message `broken` unless the condition holds."""
+    """Raise ContractError, which names what is `broken`, unless the condition holds."""
     if not condition:
-        raise ContractError(f"It does not hold that {broken}.")
+        raise ContractError(f"The contract is broken. It requires: {broken}.")
 
 
 AnyCase = TypeVar("AnyCase")

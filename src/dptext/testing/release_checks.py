@@ -13,6 +13,7 @@ import numpy as np
 
 from dptext import audits
 from dptext.audits.report import Report
+from dptext.audits.subjects import labels_read
 from dptext.audits.trials.distinguishing import separation
 from dptext.audits.trials.enumeration import enumerable
 from dptext.errors import ConfigError, DPTextError
@@ -153,8 +154,8 @@ def check_guarantee(case: Case) -> None:
         claim = spec.guarantee(unit)
         if claim.basis is Basis.NONE:
             continue  # nothing is stated
-        most, labels = length if isinstance(length, int) else 50, spec.traits.labels if spec.traits.reads_labels else ()
-        found = {"words": case.words, "labels": labels}
+        most = length if isinstance(length, int) else 50
+        found = {"words": case.words, "labels": labels_read(mechanism)}
         pairs = audits.worst_pairs(unit, claim.relation, claim.reveals, **found, max_tokens=most)
         require(bool(pairs), "there are neighbours to try")
         if claim.metric is not None:

@@ -46,7 +46,9 @@ class Columns:
                 f"Expected a format that is written, found {str(format)!r}. Write CSV, JSON Lines or Parquet."
             )
         if not self.text and not self.vector:
-            raise ConfigError("Expected text=True or vector=True: a release must have a text or a vector.")
+            raise ConfigError(
+                "Expected text=True or vector=True: a release must have a text or a vector. A label alone is a text."
+            )
         if self.vector and format in WITHOUT_VECTORS:
             raise ConfigError(
                 f"Expected format={str(format)!r} to hold vectors, which CSV and plain text do not. Write Parquet or "

@@ -181,7 +181,7 @@ class Survey:
             names = column.largest <= 2 * SHORT and not column.nameless and not column.proposal.is_measure
             return "id" if names else ""
         if column.distinct is not None and 1 < column.distinct <= min(_MOST_LABELS, column.rows // 2):
-            return "" if column.unlabelled else "label"
+            return "" if column.unlabelled or column.proposal.dates else "label"
         short = column.strings and column.mean <= SHORT and column.distinct != 1
         proposal = column.proposal
         return "author" if short and not (column.nameless or proposal.is_measure or proposal.is_number) else ""

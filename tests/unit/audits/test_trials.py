@@ -29,7 +29,7 @@ from dptext.sampling.grid_noise import GridGaussian, GridLaplace
 from dptext.sampling.privunit import PrivUnit, PrivUnitSphere
 from dptext.sampling.randomness import Randomness, seeded
 from dptext.sampling.top_k import TopKRandomizedResponse
-from dptext.text.records import Record
+from dptext.text.records import Record, Release
 from dptext.text.tokens import LINE_STRUCTURE, TOKEN_COUNT
 from dptext_lab.adept.published_noise import PublishedLaplace
 from vectors import WORDS
@@ -419,6 +419,21 @@ class TestWhitebox:
         point = np.full(16, 0.1)
         assert density_p_value(Bare(), point, -point, runs=3_000, randomness=seeded(3)) < 1e-5
 
+    def test_outputs_of_other_names_are_called_so(self) -> None:
+        class Unnamed:
+            event = PureEvent(2.0)
+
+            def output_distribution(self, record):
+                return {"a": 1.0}
+
+            def privatize(self, records, randomness):
+                return [Release(record.id, "a", "label") for record in records]
+
+        report = audits.exact(Unnamed(), "a", "b", trials=200, randomness=seeded(1))
+        assert report.refutes(audits.claim_of(Unnamed()))
+        (defect,) = report.defects
+        assert "outputs were drawn that the distribution does not list" in defect
+
     def test_words(self, vectors) -> None:
         mechanism = WordMetric(epsilon=1.0, vectors=str(vectors), n_words=300).fit()
         claim = mechanism.spec.guarantee()
@@ -494,6 +509,21 @@ class TestExact:
         assert 0.4 < report.epsilon_lower_bound <= 1.0
         unknown = audits.exact(mechanism, UNKNOWN, "zzzzzzz", trials=1000)
         assert unknown.epsilon_lower_bound == 0
+
+    def test_outputs_of_other_names_are_called_so(self) -> None:
+        class Unnamed:
+            event = PureEvent(2.0)
+
+            def output_distribution(self, record):
+                return {"a": 1.0}
+
+            def privatize(self, records, randomness):
+                return [Release(record.id, "a", "label") for record in records]
+
+        report = audits.exact(Unnamed(), "a", "b", trials=200, randomness=seeded(1))
+        assert report.refutes(audits.claim_of(Unnamed()))
+        (defect,) = report.defects
+        assert "outputs were drawn that the distribution does not list" in defect
 
     def test_p_values(self) -> None:
         declared = {"a": 0.5, "b": 0.3, "c": 0.2 - 1e-9, "d": 1e-9}

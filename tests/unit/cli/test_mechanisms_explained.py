@@ -32,6 +32,15 @@ def test_what_there_is_is_printed_and_what_lacks_is_named(
     assert "all words leave verbatim" in told["guarantee"]
 
 
+def test_the_example_of_a_mechanism_that_always_reads_labels_names_their_field(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for name, reads in (("label_only", True), ("candidates", False)):
+        mechanisms(name)
+        (example,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("Example: "))
+        assert ("--label-field LABEL" in example) == reads
+
+
 def test_our_own_have_both_sections(capsys: pytest.CaptureFixture[str]) -> None:
     for name in ("candidates", "votes"):
         mechanisms(name)

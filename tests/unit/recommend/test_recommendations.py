@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from dptext.cli.app import app
 from dptext.errors import ConfigError
 from dptext.privacy.guarantee import Unit
 from dptext.recommend.corpora import texts_at
@@ -266,6 +268,27 @@ def test_settings_that_make_no_question() -> None:
     for wrong in ({"epsilon": 0.0}, {"delta": 2.0}, {"task": "poetry"}):
         with pytest.raises(ConfigError):
             Asked(**{"unit": Unit.DOCUMENT, "epsilon": 1.0, "delta": 0.0, "task": "meaning"} | wrong)
+
+
+@pytest.mark.parametrize(
+    ("settings", "typed"),
+    [
+        (
+            {"epsilon": 10.0, "label_weight": 1.0, "labels": ["a", "b"]},
+            " --set labels=A,B --label-field LABEL --public",
+        ),
+        ({"epsilon": 10.0, "labels": ["a", "b"]}, " --set epsilon=10.0 --public"),
+    ],
+)
+def test_the_next_command_has_the_labels_that_its_settings_need(
+    settings: dict[str, Any], typed: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "table.json"
+    path.write_text(table([*REFERENCES, *rows("best", (0.9, 0.95), settings=json.dumps(settings))]).model_dump_json())
+    done = CliRunner().invoke(app, ["recommend", "--table", str(path), "--epsilon", "10", "--task", "meaning"])
+    (following,) = (line for line in done.stdout.splitlines() if line.startswith("Next: "))
+    assert typed in following
+    assert ("labels" in following) == ("label_weight" in settings)
 
 
 def test_the_small_table_gives_the_same_answer(tmp_path: Path) -> None:

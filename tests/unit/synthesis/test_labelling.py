@@ -174,7 +174,7 @@ def test_a_label_that_the_pool_lacks_is_named(few: int) -> None:
     assert told is not None
     assert (told.others, told.labels[0][0]) == (("a", "c"), "c")
     assert told.sentence.startswith(
-        "The pool has too few texts of some labels, or noise or likeness hides what tells them apart, as of stars: c: "
+        "The pool seems to have too few texts of some labels: c: "
         f"20% wanted, {'none' if few == 0 else 'under 1%'} of "
         "the pool is read as c by the noisy numbers; a: 40% wanted, 23% of the pool is read as a."
     )
@@ -289,7 +289,7 @@ def test_names_of_labels_are_shown_with_them() -> None:
 def test_a_shortage_names_the_label_that_lacks_most_even_if_estimates_say_that_none_lacks() -> None:
     told = shortage(("a", "b"), np.array([300.0, 300.0]), np.array([400.0, 400.0]), np.array([200, 200]), 700)
     assert told is not None
-    assert "stars: a: 50% wanted, 50% of the pool is read as a by the noisy numbers." in told.sentence
+    assert "labels: a: 50.0% wanted, 50.0% of the pool is read as a by the noisy numbers." in told.sentence
     assert (
         "worded like the private ones, of each label, or set size for more, of which some are then of other kinds, or"
         in told.sentence

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Final
 
 import numpy as np
 
@@ -17,6 +18,10 @@ from dptext.privacy.guarantee import Guarantee
 from dptext.sampling.randomness import Randomness
 from dptext.types import Floats
 
+_UNLISTED: Final = (
+    "outputs were drawn that the distribution does not list: it names an output as dptext.mechanism.seen does, by "
+    "label, text and vector"
+)
 #: The largest relative float error of a probability: bounds are lowered by this share.
 _FLOAT_SLACK = 1e-11
 
@@ -103,7 +108,7 @@ def exact(
         raise ConfigError("Expected outputs that can be enumerated: give two short inputs, or set a small n_words.")
     done = 0
     found: list[tuple[float, Pair, float]] = []
-    smallest_p = 1.0
+    smallest_p, listed = 1.0, True
     # Sums of floats may exceed a delta that is just attained, and then no epsilon would hold. So delta is raised
     # slightly.
     above = min(1.0, trial.delta * (1 + _FLOAT_SLACK))
@@ -117,6 +122,7 @@ def exact(
             released = sample(subject, value, trials, trial.randomness, position=done)
             keys = [str(int(row[0])) for row in released] if isinstance(released, np.ndarray) else released
             smallest_p = min(smallest_p, distribution_p_value(declared, keys))
+            listed = listed and declared.keys() >= set(keys)
             done += trials
             (on_progress or untold)(done, trial.runs)
     bound, pair, at_claim = max(found, key=lambda each: each[0])
@@ -129,7 +135,7 @@ def exact(
         numbers=(exactly(at_claim, 0.95), exactly(trial.claim.delta, 0.95), exactly(p_value, 0.95)),
         confidence=1.0,
         settings={"trials": trials},
-        defects=sampler_defects("distribution", p_value),
+        defects=sampler_defects("distribution", p_value) if listed else (_UNLISTED,),
     )
 
 

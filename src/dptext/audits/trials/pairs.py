@@ -16,7 +16,16 @@ import numpy as np
 
 from dptext import _validate
 from dptext.audits.report import Report
-from dptext.audits.subjects import Privatizer, Subject, Value, as_record, as_vector, claim_of, unclaimed
+from dptext.audits.subjects import (
+    Privatizer,
+    Subject,
+    Value,
+    as_record,
+    as_vector,
+    claim_of,
+    labels_read,
+    unclaimed,
+)
 from dptext.errors import ConfigError, IncomparableError
 from dptext.estimates import Estimate
 from dptext.mechanism import HasMetric
@@ -229,7 +238,7 @@ class Trial:
         elif hasattr(subject, "dim"):
             found = worst_latents(subject.dim, subject.clip_norm if hasattr(subject, "clip_norm") else 1.0)
         elif isinstance(subject, Privatizer):
-            found = worst_pairs(claim.unit, claim.relation, claim.reveals)
+            found = worst_pairs(claim.unit, claim.relation, claim.reveals, labels=labels_read(subject))
         else:
             raise ConfigError("Expected two inputs: none can be proposed for this subject.")
         if not found:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 
 from dptext.audits.report import Report
-from dptext.audits.subjects import HasSpec, Subject, claim_of, unclaimed
+from dptext.audits.subjects import HasSpec, Subject, claim_of, labels_read, unclaimed
 from dptext.audits.trials import density, distinguishing, enumeration
 from dptext.cli import answers, options
 from dptext.cli.answers import Printing
@@ -20,6 +20,7 @@ from dptext.privacy import accounting
 from dptext.privacy.events import ApproximateEvent, Event, MetricEvent, PureEvent
 from dptext.privacy.guarantee import Basis, Guarantee, Unit, format_delta
 from dptext.sampling.randomness import secure, seeded
+from dptext.text.records import Record
 from dptext.types import Json
 
 if TYPE_CHECKING:  # it loads every noise
@@ -113,12 +114,20 @@ _SecondOption = Annotated[
 ]
 
 
+_FirstLabelOption = Annotated[
+    str | None, reads("--first-label", metavar="LABEL", help="Label of --first, for a mechanism that reads labels.")
+]
+_SecondLabelOption = Annotated[str | None, reads("--second-label", metavar="LABEL", help="Label of --second.")]
+
+
 @dataclass(frozen=True, slots=True)
 class Listed(OnTrial):
     """A mechanism whose outputs can be listed, on a pair of texts."""
 
     first: _FirstOption = None
     second: _SecondOption = None
+    first_label: _FirstLabelOption = None
+    second_label: _SecondLabelOption = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +136,8 @@ class Neighbours(Claimed):
 
     first: _FirstOption = None
     second: _SecondOption = None
+    first_label: _FirstLabelOption = None
+    second_label: _SecondLabelOption = None
 
 
 _Pair: TypeAlias = Listed | Neighbours
@@ -145,17 +156,35 @@ def _claimed(own: Guarantee, epsilon: float | None, delta: float) -> Guarantee:
     )
 
 
+def _inputs(subject: Subject, given: _Pair) -> tuple[Record | None, Record | None]:
+    """Return the two inputs that were given, with their labels. ConfigError: labels that the subject does not read."""
+    labels = given.first_label, given.second_label
+    if any(each is not None for each in labels):
+        if given.first is None or given.second is None:
+            raise ConfigError("Expected --first TEXT and --second TEXT with --first-label or --second-label.")
+        if not labels_read(subject):
+            raise ConfigError("Expected no --first-label and no --second-label: what is on trial reads no labels.")
+    elif given.first is not None and labels_read(subject):
+        say("It reads labels, too, and both texts have none: --first-label and --second-label give them.")
+    return _record(given.first, labels[0]), _record(given.second, labels[1])
+
+
+def _record(text: str | None, label: str | None) -> Record | None:
+    return None if text is None else Record("0", text, label=label)
+
+
 def _tried(
     audit: Callable[..., Report],
     title: str,
     on: tuple[Subject, Guarantee],
-    given: Listed | Neighbours,
+    given: _Pair,
     **settings: float,
 ) -> Report:
+    first, second = _inputs(on[0], given)
     randomness = secure() if given.seed is None else seeded(given.seed)
     shared = {"claim": on[1], "randomness": randomness, **settings}
     vectors = isinstance(given, Claimed) and given.noise is not None
-    each, said = 2 * int(settings["trials"]), vectors or given.first is not None
+    each, said = 2 * int(settings["trials"]), vectors or first is not None
     with counted(title, "runs") as tell:
 
         def told(done: int, total: int | None, *what: str) -> None:
@@ -165,7 +194,7 @@ def _tried(
             said = True
             tell(done, total, *what)
 
-        return audit(on[0], given.first, given.second, on_progress=told, **shared)
+        return audit(on[0], first, second, on_progress=told, **shared)
 
 
 def _show(report: Report, claim: Guarantee, printing: Printing) -> int:
