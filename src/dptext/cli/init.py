@@ -199,7 +199,7 @@ def _corpus(begun: InitFiles, answers: CorpusAnswers, wanted: Needs, *, force: b
     print(f"  {shlex.join(['dptext', 'summary', 'show', str(summary)])}")
     if wanted is not Needs.NUMBERS:
         out = begun.source.with_name(f"{begun.stem}.written.csv")
-        other = ["--drop-other"] if wanted is Needs.TABLE else []
+        other = ["--drop-other"] if answers.columns else []
         print(f"  {shlex.join(['dptext', 'write', str(summary), str(out), *other])}")
     print(begun.suggested(fields), end="\n" if begun.suggested(fields) else "")
 
@@ -224,7 +224,7 @@ def _each_text(begun: InitFiles, unit: str | None, epsilon: float | None, task: 
         return chosen, why, spec_from_settings(chosen)
 
     limit = None if epsilon is None else str(epsilon)
-    chosen, why, spec = made(limit, "The largest epsilon for each", chosen_at, "10")
+    chosen, why, spec = made(limit, "The largest epsilon for each", chosen_at, "8")
     learns = spec.traits.learns is not Learns.NOTHING
     fields = begun.fields
     if labels and spec.traits.releases_labels:
