@@ -653,9 +653,7 @@ def test_the_old_batching_is_caught_in_every_format(tem, name: str, told: str, m
     monkeypatch.setattr(silence_checks, "output_names", lambda _: [name])
     assert check_mechanism(tem, checks=["shapes"])
     _old_batching(monkeypatch)
-    with pytest.raises(
-        ContractError, match=f"marks of a run to {name}" if told == "marks" else f": {name} and its"
-    ):
+    with pytest.raises(ContractError, match=f"marks of a run to {name}" if told == "marks" else f": {name} and its"):
         check_mechanism(tem, checks=["shapes"])
 
 

@@ -299,10 +299,11 @@ def test_a_full_disk_stops_the_run_and_it_resumes(tmp_path: Path, spec: Path) ->
 
 def test_resuming_with_other_settings_or_another_input_is_refused(tmp_path: Path, spec: Path) -> None:
     source, target = interrupted(tmp_path, spec)
-    for other in (["--set", "epsilon=5"], ["--seed", 1], ["--keep", "year"], ["--on-error", "skip"]):
+    named = {"epsilon": ["--set", "epsilon=5"], "randomness": ["--seed", 1], "fields": ["--keep", "year"]}
+    for name, other in {**named, "on_error": ["--on-error", "skip"]}.items():
         refused = dptext("privatize", source, target, "--spec", spec, "--resume", *other)
         assert refused.returncode == 2
-        assert "these differ" in refused.stderr
+        assert f": these differ ({name}). Begin anew with --force." in refused.stderr
     source.write_bytes(source.read_bytes() + b'{"text": "more"}\n')
     refused = dptext("privatize", source, target, "--spec", spec, "--resume")
     assert refused.returncode == 2

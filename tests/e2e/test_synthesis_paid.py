@@ -115,7 +115,7 @@ def test_what_is_paid_and_whole_is_published_whatever_became_of_its_inputs(folde
     for mine, other in (("epsilon=2", "epsilon=3"), ("topics=4", "topics=5")):
         refused = dptext(*(other if each == mine else each for each in given), "--resume", cwd=folder)
         assert (refused.returncode, out.exists()) == (2, False)
-        assert "which is paid and whole: these differ" in refused.stderr
+        assert f"which is paid and whole: these differ ({mine.partition('=')[0]}). With its own" in refused.stderr
     refused = dptext("synthesize", "private.jsonl", "o.json", *PAID[:-4], "--resume", cwd=folder)  # no account
     assert (refused.returncode, out.exists()) == (2, False)
     done = dptext(*given, "--resume", cwd=folder)

@@ -226,7 +226,7 @@ def test_a_summary_that_was_changed_is_refused_and_other_settings_too(folder: Pa
     given = ("synthesize", "private.jsonl", "out.jsonl", *SMALL, *PAYING)
     assert command(folder, *given, first=lambda: dying(*KEPT["before writing"])) == -signal.SIGKILL
     assert command(folder, *given, "--resume", "--epsilon", "3") == 2
-    assert "which is paid and measured: these differ" in (folder / "said").read_text()
+    assert "which is paid and measured: these differ (epsilon). With its own" in (folder / "said").read_text()
     file = folder / ".out.jsonl.run" / "summary"
     whole = file.read_bytes()
     for changed in (whole[:-1] + bytes([whole[-1] ^ 1]), whole[1:], b"[]" + whole, b""):

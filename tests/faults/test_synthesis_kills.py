@@ -18,7 +18,7 @@ from dptext.runs.certificate import certificate_path
 from dptext.runs.plan import Plan
 from dptext.runs.private import Private
 from dptext.runs.specs import synthesis_from_settings
-from dptext.runs.states import CorpusState, settings_digest
+from dptext.runs.states import CorpusState, run_settings
 from dptext.runs.synthesized import paths_of
 from dptext.runs.synthesizing import run
 from dptext.runs.unpublished import Unpublished
@@ -64,7 +64,7 @@ def synthesized(
     """What the command does, but for the words."""
     place, ledger = Unpublished(folder / "out.json", force), dp.Ledger.at(str(folder / "books.db"))
     place.check(resume=place.goes_on(key, resume=resume))
-    digest = settings_digest(
+    digest = run_settings(
         fitted.spec, {"public": records_digest(POOL)}, Plan(), secure(), dp.Payment(ledger, "all"), source="in"
     )
     with place.held():

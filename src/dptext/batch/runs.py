@@ -35,7 +35,7 @@ from dptext.runs.agreed import Agreed, agreed
 from dptext.runs.certificate import MANIFEST, Certificate, Manifest, Part
 from dptext.runs.plan import Plan
 from dptext.runs.statements import stays_charged
-from dptext.runs.states import FolderState, settings_digest
+from dptext.runs.states import FolderState, RunSettings, run_settings
 from dptext.runs.streaming import typed
 from dptext.sampling.randomness import Randomness, secure, seeded
 from dptext.text.formats import READ_ONLY, Format, detect_format, is_compressed, output_format
@@ -226,7 +226,7 @@ class _FolderRun:
         self.place.forget(state.token, self._state.path)
         self._state.delete()
 
-    def _digest(self) -> str:
+    def _settings(self) -> RunSettings:
         of, many = self.mechanism, self.dataset
         own: dict[str, Json] = {
             "kind": str(self.kind),
@@ -236,7 +236,7 @@ class _FolderRun:
             "source": [shard.where for shard in self.shards],
             "target": getattr(self.place, "url", ""),
         }
-        return settings_digest(of.spec, of.digests, self.plan, _randomness(self.seed), self.payment, **own)
+        return run_settings(of.spec, of.digests, self.plan, _randomness(self.seed), self.payment, **own)
 
     def _begun(self) -> FolderState:
         earlier = None
@@ -247,8 +247,10 @@ class _FolderRun:
             self.place.forget(earlier.token, self._state.path)
         self._state.clear()
         charge_key = "" if self.payment is None else self.payment.charge_key()
+        settings = self._settings()
         state = FolderState(
-            settings=self._digest(),
+            settings=settings.sha256,
+            named=settings.named,
             charge_key=charge_key,
             force=self.plan.force,
             key=secrets.token_hex(32),
@@ -264,7 +266,7 @@ class _FolderRun:
             raise ConfigError(
                 f"Nothing of the run at {self._state.path} is done: begin anew with --force{self._paid_anew}."
             )
-        state.require_same(self._digest(), None if self.payment is None else self.payment.key)
+        state.require_same(self._settings(), None if self.payment is None else self.payment.key)
         return state
 
     def _work(self, engine: Engine, state: FolderState, on_progress: Progress, on_skip: Skip) -> FolderState:

@@ -29,7 +29,7 @@ from dptext.runs.carried import Carried, require_own_names
 from dptext.runs.certificate import Certificate, stream_mark
 from dptext.runs.plan import Plan
 from dptext.runs.private import Private
-from dptext.runs.states import settings_digest
+from dptext.runs.states import run_settings
 from dptext.runs.streaming import guarantees
 from dptext.runs.summarizing import without_drafts
 from dptext.runs.synthesized import Synthesized, file_columns, paths_of
@@ -95,16 +95,16 @@ def release(
         return
     plan = Plan(fields, **layout.settings())
     private = Private(Path(source), fields, {"format": plan.input_format, **plan.reading})
-    digest, pool = drawn, list[Record]()
-    if digest is None:
+    begun_by, pool = drawn, list[Record]()
+    if begun_by is None:
         begun = place.goes_on(paying.charge_key, resume=ending.resume)
         _check_first(None if dataset else private, None if begun or fields.subject is not None else due)
         pool = _read_pool(wanted, layout, public, reading.label_field, carry, fitted)
         own = {"public": records_digest(pool)} if fitted is None else dict(fitted.digests)
         leaving: dict[str, Json] = {"carry": list(carry)} if carry else {}
-        digest = settings_digest(wanted, own, plan, randomness, payment, source=source, **leaving)
+        begun_by = run_settings(wanted, own, plan, randomness, payment, source=source, **leaving)
     with place.held(), _advising(place):
-        state = place.begun(digest, payment, resume=ending.resume)
+        state = place.begun(begun_by, payment, resume=ending.resume)
         payment = said_key(payment and replace(payment, key=state.charge_key))
         if drawn is not None and not (state.files or place.has_summary):
             raise ConfigError(f"Another run has begun beside {target} at this moment. Look at it, and try again.")

@@ -23,7 +23,7 @@ from dptext.runs.agreed import Agreed, agreed
 from dptext.runs.certificate import Certificate, certificate_path, check_name
 from dptext.runs.plan import Plan
 from dptext.runs.statements import stays_charged
-from dptext.runs.states import FileState, draft_path, fingerprint, settings_digest
+from dptext.runs.states import FileState, RunSettings, draft_path, fingerprint, run_settings
 from dptext.runs.streaming import limited, release, released, typed
 from dptext.runs.unfinished import Unfinished
 from dptext.sampling.randomness import Randomness, secure, seeded
@@ -163,7 +163,7 @@ class _FileRun:
     def go(self, on_progress: OnDone, on_skip: Callable[[int, str], None] | None) -> Certificate:
         self._check_paths()
         batches, charge = self._batches(on_skip if self.due is None else None), None
-        state = self._unfinished() if self.plan.resume else self._begin(self._digest())
+        state = self._unfinished() if self.plan.resume else self._begin(self._settings())
         if state.certificate:
             with self.beside.opened() if self.beside.part.exists() else contextlib.nullcontext():
                 return self.beside.publish(state)
@@ -184,10 +184,10 @@ class _FileRun:
                     error.args = (f"{error} {stays_charged(charge.key)}",)
                 raise
 
-    def _digest(self) -> str:
+    def _settings(self) -> RunSettings:
         payment = None if self.due is None else self.due.payment
         of = self.mechanism
-        return settings_digest(of.spec, of.digests, self.plan, self.randomness, payment, kind=str(self.kind))
+        return run_settings(of.spec, of.digests, self.plan, self.randomness, payment, kind=str(self.kind))
 
     def still_due(self) -> Due | None:
         self._check_paths()
@@ -257,7 +257,7 @@ class _FileRun:
                 refuse_existing(path, force=self.plan.force)
                 try_replacing(path)
 
-    def _begin(self, digest: str) -> FileState:
+    def _begin(self, settings: RunSettings) -> FileState:
         self.beside.refuse(force=self.plan.force)
         if self.beside.part.exists() or self.beside.state.exists():
             if self.beside.part.exists():
@@ -267,7 +267,8 @@ class _FileRun:
         key = secrets.token_hex(32)
         charge_key = "" if self.due is None else self.due.payment.charge_key()
         state = FileState(
-            settings=digest,
+            settings=settings.sha256,
+            named=settings.named,
             charge_key=charge_key,
             force=self.plan.force,
             key=key,
@@ -294,7 +295,7 @@ class _FileRun:
                 f"Expected a format that can be resumed ({', '.join(sorted(APPENDABLE))}), not {self.kind}: begin anew "
                 "with --force."
             )
-        state.require_same(self._digest(), None if self.due is None else self.due.payment.key)
+        state.require_same(self._settings(), None if self.due is None else self.due.payment.key)
         if not hmac.compare_digest(state.input, fingerprint(self.source, state.key)):
             raise ConfigError(f"Expected the input of the run to resume: {self.source} has changed. {state.anew}")
         if not state.certificate and (not self.beside.part.exists() or self.beside.part.stat().st_size < state.bytes):

@@ -28,6 +28,9 @@ if TYPE_CHECKING:  # the ledger is loaded by those who use one
 _HEX: Final = re.compile("[0-9a-f]{64}")
 STATE: Final = "state.json"  #: name of the state in the folder of a run
 WITHIN: Final = ".dptext.run"  #: folder of a run in an output folder that nothing can replace
+_NAMED: Final = 16  # digits of the sha256 of a setting: enough to tell two apart
+_PARTS: Final = ("spec", "own")  # whose settings are named each
+_SAID: Final = {"digests": "public texts or model", "reading": "how the input is read", "source": "input"}
 _LARGEST: Final = 2**63 - 1  # largest number in a state, such as the bytes of a file
 
 
@@ -36,7 +39,8 @@ class RunState:
     """The common state of unfinished runs. ConfigError: a value has another type, or is negative or too large.
 
     Attributes:
-        settings: `settings_digest` of the run.
+        settings: the sha256 of the `RunSettings`.
+        named: the beginning of the sha256 of each setting, by its name.
         charge_key: the idempotency key of the charge; empty if no account pays.
         force: whether an existing output may be replaced.
         certificate: the certificate as JSON text; empty until the output is whole.
@@ -49,6 +53,7 @@ class RunState:
     charge_key: str = ""
     force: bool = False
     certificate: str = ""
+    named: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for each in fields(self):
@@ -95,14 +100,16 @@ class RunState:
         """Say how to begin anew, and that a paid run is charged anew then."""
         return f"Begin anew with --force{', which is charged anew' if self.charge_key else ''}."
 
-    def require_same(self, settings: str, charge_key: str | None) -> None:
-        """Raise ConfigError unless the state has this digest of settings and, if not None, this charge key."""
+    def require_same(self, settings: RunSettings, charge_key: str | None) -> None:
+        """Raise ConfigError unless the state has these settings and, if not None, this charge key."""
         if charge_key not in (None, self.charge_key):
             raise ConfigError(
                 f"Expected the charge key of the run to resume, {self.charge_key!r}, found {charge_key!r}."
             )
-        if settings != self.settings:
-            raise ConfigError(f"Expected the settings of the run to resume: these differ. {self.anew}")
+        if settings.sha256 != self.settings:
+            pairs = self.named.items() ^ settings.named.items() if self.named else ()  # an older state has none
+            which = f" ({', '.join(sorted({name for name, _ in pairs}))})" if pairs else ""
+            raise ConfigError(f"Expected the settings of the run to resume: these differ{which}. {self.anew}")
 
     def refuse_paid(self, charge_key: str | None) -> None:
         """Raise ConfigError if the output is whole and this key paid for it: a key pays for one output alone."""
@@ -193,15 +200,23 @@ def _is(value: object, annotation: str) -> bool:
     return type(value).__name__ == annotation
 
 
-def settings_digest(
+@dataclass(frozen=True, slots=True)
+class RunSettings:
+    """The sha256 of all settings of a run, and the beginning of that of each, by its name."""
+
+    sha256: str
+    named: dict[str, str]
+
+
+def run_settings(
     spec: Promise,
     digests: Mapping[str, str],
     plan: Plan,
     randomness: Randomness,
     payment: Payment | None,
     **own: Json,
-) -> str:
-    """Return the sha256 of all settings that must be equal in an unfinished run and the run that resumes it.
+) -> RunSettings:
+    """Return all settings that must be equal in an unfinished run and the run that resumes it.
 
     `digests` are the digests of the fitted model and public data; `own` has further settings of this kind of run.
     """
@@ -221,7 +236,13 @@ def settings_digest(
         "reading": plan.reading,
         "own": own,
     }
-    return hashlib.sha256(json.dumps(fixed, sort_keys=True).encode()).hexdigest()
+    each = {**fixed, **own, "output": own.get("kind"), **settings(spec)}
+    named = {_SAID.get(name, name): _sha256(value)[:_NAMED] for name, value in each.items() if name not in _PARTS}
+    return RunSettings(_sha256(fixed), named)
+
+
+def _sha256(value: Json) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
 def state_path(output: Path) -> Path:

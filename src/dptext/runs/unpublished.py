@@ -18,12 +18,12 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from dptext.errors import ConfigError, LedgerError
 from dptext.mechanism import settings
 from dptext.runs.certificate import Certificate, certificate_path, stream_mark
-from dptext.runs.states import STATE, CorpusState, run_folder
+from dptext.runs.states import STATE, CorpusState, RunSettings, run_folder
 from dptext.runs.synthesized import Synthesized, paths_of
 from dptext.synthesis.spec import CorpusSpec
 from dptext.text.files import (
@@ -117,8 +117,10 @@ class Unpublished:
         """Return whether to resume the run that lies here: by `resume`, or because `charge_key` is its charge key."""
         return resume or (bool(charge_key) and (there := self.load()) is not None and there.charge_key == charge_key)
 
-    def drawn(self, spec: CorpusSpec, payment: Payment | None, charge_key: str | None, *, resume: bool) -> str | None:
-        """Return the settings digest of a run to resume that needs no input; else None.
+    def drawn(
+        self, spec: CorpusSpec, payment: Payment | None, charge_key: str | None, *, resume: bool
+    ) -> RunSettings | None:
+        """Return the settings of a run to resume that needs no input; else None.
 
         Such a run has its summary, or it is paid and whole. ConfigError: the run has other settings or another account.
         """
@@ -127,14 +129,15 @@ class Unpublished:
             return None
         there, found = begun
         account = None if found.charged is None else found.charged.account
-        mine = json.dumps(settings(spec), sort_keys=True), None if payment is None else payment.account
-        if (json.dumps(found.settings, sort_keys=True), account) != mine:
+        mine = settings(spec) | {"account": None if payment is None else payment.account}
+        theirs = {**found.settings, "account": account}
+        if differ := sorted(name for name in mine.keys() | theirs if mine.get(name) != theirs.get(name)):
+            done, which = "whole" if there.files else "measured", ", ".join(differ)
             raise ConfigError(
-                "Expected the settings and the account of the run to resume, which is paid and "
-                f"{'whole' if there.files else 'measured'}: these differ. With its own settings and account --resume "
-                "goes on; --force charges again."
+                f"Expected the settings and the account of the run to resume, which is paid and {done}: these differ "
+                f"({which}). With its own settings and account --resume goes on; --force charges again."
             )
-        return there.settings
+        return RunSettings(there.settings, there.named)
 
     def label_type(self, charge_key: str | None, *, resume: bool) -> str | None:
         """Return the label type of a run to resume that needs no input; None if there is no such run."""
@@ -151,7 +154,7 @@ class Unpublished:
             return None
         return there, self._certificate() if measured is None else measured[1]
 
-    def begun(self, settings: str, payment: Payment | None, *, resume: bool) -> CorpusState:
+    def begun(self, settings: RunSettings, payment: Payment | None, *, resume: bool) -> CorpusState:
         """Return the state of the run to resume; else begin a new run, after a trial of publishing."""
         there, charge_key = self.load(), None if payment is None else payment.key
         if self.goes_on(charge_key, resume=resume):
@@ -163,9 +166,9 @@ class Unpublished:
                 raise ConfigError(f"There is no unfinished run to resume beside {self.target}: leave --resume out.")
             there.require_same(settings, charge_key)
             return replace(there, force=there.force or self.force)
-        state = CorpusState(
-            settings=settings, charge_key="" if payment is None else payment.charge_key(), force=self.force
-        )
+        charge_key = "" if payment is None else payment.charge_key()
+        own: dict[str, Any] = {"settings": settings.sha256, "named": settings.named}
+        state = CorpusState(**own, charge_key=charge_key, force=self.force)
         (self.folder / STATE).unlink(missing_ok=True)  # first: a kill leaves no state whose numbers are deleted
         self._forget_drawn()
         self._save(state)

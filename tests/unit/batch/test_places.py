@@ -178,7 +178,7 @@ def test_beginning_a_paid_run_anew_is_said_to_be_charged_anew(
     costs = ", which is charged anew" if paid else ""
     with pytest.raises(ConfigError, match=f"--resume goes on, --force begins anew{costs}\\.$"):
         again()
-    with pytest.raises(ConfigError, match=f"these differ. Begin anew with --force{costs}\\.$"):
+    with pytest.raises(ConfigError, match=f"these differ \\(delta\\). Begin anew with --force{costs}\\.$"):
         again(resume=True, delta=1e-9)
 
 

@@ -23,7 +23,7 @@ from dptext.mechanisms.words.word_metric import WordMetric
 from dptext.runs.certificate import Certificate, certificate_path
 from dptext.runs.files import privatize_file
 from dptext.runs.plan import Plan
-from dptext.runs.states import settings_digest
+from dptext.runs.states import run_settings
 from dptext.runs.verification import verify
 from dptext.sampling.randomness import secure
 from dptext.text import rows as rows_module
@@ -427,7 +427,7 @@ def test_formats_that_are_only_read(tmp_path: Path, mechanism, name: str) -> Non
 
 def test_how_the_input_is_read_is_a_setting_of_the_run(mechanism) -> None:
     def digest(**how: Any) -> str:
-        return settings_digest(mechanism.spec, mechanism.digests, Plan(**how), secure(), None)
+        return run_settings(mechanism.spec, mechanism.digests, Plan(**how), secure(), None).sha256
 
     plain = digest()
     assert digest(delimiter=None, encoding=None, empty_nulls=False, strip_html=False) == plain

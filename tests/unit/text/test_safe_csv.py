@@ -8,7 +8,7 @@ import pytest
 from dptext.errors import ConfigError
 from dptext.runs.files import privatize_file
 from dptext.runs.plan import Plan
-from dptext.runs.states import settings_digest
+from dptext.runs.states import run_settings
 from dptext.sampling.randomness import secure
 from dptext.text.records import Fields
 from kept_words import KeptWords
@@ -66,7 +66,7 @@ def test_the_setting_belongs_to_the_run() -> None:
     """A run that began without it is not gone on with, nor the other way round."""
     mechanism, fields = KeptWords().fit(), Fields()
     bare, safe = (
-        settings_digest(mechanism.spec, mechanism.digests, Plan(fields=fields, safe_csv=safe_csv), secure(), None)
+        run_settings(mechanism.spec, mechanism.digests, Plan(fields=fields, safe_csv=safe_csv), secure(), None)
         for safe_csv in (False, True)
     )
     assert bare != safe
