@@ -92,6 +92,11 @@ def test_a_pair_has_the_labels_that_are_given(model: Path) -> None:
     assert "both texts have none" not in done.stderr
 
 
+def test_a_text_of_a_pair_may_be_empty(model: Path) -> None:
+    done = audited("distinguish", model, "--first", "", "--second", "so it is")
+    assert done.exit_code == 0, (done.output, done.exception)
+
+
 def test_labels_of_a_pair_are_refused_where_nothing_reads_them(model: Path) -> None:
     done = audited("distinguish", model, "--first-label", "0")
     assert "Expected --first TEXT and --second TEXT with --first-label or --second-label." in str(done.exception)

@@ -4,6 +4,7 @@ import csv
 import functools
 import hashlib
 import json
+import shlex
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -143,6 +144,37 @@ def test_originals_are_read_as_the_certificate_says_they_were() -> None:
     assert told.stdout == silent.stdout
     assert "By the certificate of RELEASED HTML tags were taken out of the texts first" in told.stderr
     assert "By the certificate" not in silent.stderr
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_a_release_of_many_files_is_judged_as_that_of_one_file_is(*, named: bool) -> None:
+    """By ids of the user's, or by their numbers; with the epsilon of the certificate. A part alone is told apart."""
+    rows = [{"text": each.text, "name": f"n{i}"} for i, each in enumerate(sample_records(60))]
+    Path("many").mkdir()
+    for part in range(3):
+        write_lines(f"many/{part}.jsonl", rows[20 * part : 20 * part + 20])
+    write_lines("one.jsonl", rows)
+    write_lines("public.jsonl", [{"text": each.text} for each in sample_records(60, seed=2)])
+    fitted = ["--mechanism", "candidates", "--set", "epsilon=8", "--set", "ranker=text", "--public", "public.jsonl"]
+    assert CliRunner().invoke(app, ["fit", *fitted, "--out", "m"]).exit_code == 0
+    own = ["--id-field", "name"] if named else []
+    shown = {}
+    for source, target in (("one.jsonl", "out.jsonl"), ("many", "out")):
+        run = ["privatize", source, target, "--model", "m", "--seed", "1", *own]
+        done = CliRunner().invoke(app, run if target != "out" else [*run, "--part-size", "25", "--workers", "1"])
+        assert done.exit_code == 0, (done.stderr, done.exception)
+        typed = ["utility", "fidelity", source, target, "--public", "PUBLIC", *own]
+        assert f"; was it worth it: {shlex.join(['dptext', *typed])}\n" in done.stdout
+        judged = ["utility", "fidelity", source, target, "--public", "public.jsonl", "--seed", "2", "--json", *own]
+        done = CliRunner().invoke(app, judged)
+        assert done.exit_code == 0, (done.stderr, done.exception)
+        shown[source] = json.loads(done.stdout)["rows"]
+    assert shown["one.jsonl"] == shown["many"]
+    part = next(iter(sorted(Path("out").glob("part*"))))
+    done = CliRunner().invoke(app, ["utility", "fidelity", "many", str(part), "--public", "public.jsonl", *own])
+    assert f"{part} is a part of out: give that folder, and all originals." in str(done.exception)
+    done = CliRunner().invoke(app, ["utility", "fidelity", "many", "many", "--public", "public.jsonl", *own])
+    assert "found no manifest.json in it" in str(done.exception)
 
 
 def test_records_that_were_skipped_have_no_release() -> None:

@@ -58,7 +58,7 @@ _WORDS: Final = (
     ),
     (
         re.compile("Columns of a table are named by --column[.]"),
-        "Columns of a table stand in the settings of the model.",
+        "Columns of a table stand in the settings of the model, which `GET /v1/models` shows.",
     ),
     (re.compile(", --author-field, --subject-field or --keep"), " or --author-field"),
     (re.compile(" Named were [^:;()]* in Python[.]"), ""),

@@ -35,7 +35,8 @@ relation = "replace_one"
 about = 2_000
 encoder = "glove"
 topics = 6
-
+"""
+TABLE = f"""{SUMMARY}
 [columns]
 channel = "web|phone|shop"
 """
@@ -50,7 +51,7 @@ def prepare(folder: Path) -> None:
     if not (models / "requests").exists():
         print("Fitting a model of built-in texts, for the first start alone.", file=sys.stderr, flush=True)
         dp.save_model(dp.fit(dp.Candidates(epsilon=10.0), pool), models / "requests")
-    for name, settings in (("inbox", SUMMARY), ("synthetic", SYNTHESIS)):
+    for name, settings in (("inbox", SUMMARY), ("tickets", TABLE), ("synthetic", SYNTHESIS)):
         (models / name).mkdir(exist_ok=True)
         (models / name / "pool.jsonl").write_text("".join(json.dumps({"text": each.text}) + "\n" for each in pool))
         (models / name / "synthesis.toml").write_text(settings)

@@ -112,6 +112,7 @@ def defaults(command: TyperCommand) -> dict[str, Any]:
     return {names[key]: value for key, value in written.items() if key in names}
 
 
+_TEXTS: Final = ("first", "second")  # options whose value is a text of a pair, which may be empty
 #: Options that have no effect without one of others, by the names of their parameters.
 _BESIDE: Final = {
     "subject_key": ("subject_field", "by_subject"), "public_label_field": ("label_field",), "dim": ("noise",),
@@ -128,7 +129,7 @@ def _require_said(command: TyperCommand | TyperGroup, ctx: Any, args: list[str])
         name, values = max(each.opts, key=len), found[each.name]
         if times > 1 and not each.multiple and not (each.is_flag and not each.secondary_opts):
             raise ConfigError(f"Expected {name} once, found it {times} times. Give the one you mean.")
-        if "" in (values if each.multiple else [values]):
+        if each.name not in _TEXTS and "" in (values if each.multiple else [values]):
             raise ConfigError(f"Expected {name} with a value, found an empty one. Say what you mean, or leave it out.")
         beside = [other for other in command.params if other.name in _BESIDE.get(str(each.name), ())]
         if beside and not any(ctx.params[other.name] for other in beside):

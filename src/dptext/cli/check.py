@@ -46,6 +46,7 @@ _AUTHORS: Final = "Who    {names} may name authors: --unit author --author-field
 _TOO_LONG: Final = f"       A text of more than {MAX_CHARACTERS:,} characters is refused: cut it, or --on-error skip."
 _ONE_FORM: Final = "       Commands take one --delimiter and one --encoding for all files: save the others anew"
 _MOST_COLUMNS: Final = 12  # most columns on a screen
+_LEAST_SHARE: Final = 0.001  # that is shown as a number
 _DECLARED: Final = (
     "Columns for dptext summarize. What you list is released: take out values that you would not know without this "
     "file:"
@@ -150,7 +151,8 @@ def _answer(found: Survey, source: str) -> str:
 
 
 def _share(column: Column) -> str:
-    return f"{column.tags / max(1, column.rows):.1%}"
+    share = column.tags / max(1, column.rows)
+    return "under 0.1%" if share < _LEAST_SHARE else f"{share:.1%}"
 
 
 def _facts(found: Survey, named: str | None) -> list[str]:

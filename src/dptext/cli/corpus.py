@@ -113,8 +113,6 @@ def corpus(
     drawn, seed = seed is None, options.seed_of(seed)
     _check_files(files, out, force=force)
     label_field = label_field or certified_label(files.released)
-    if label_field is None:
-        say("No labels are judged: --label-field NAME names their field in PRIVATE.")
     declared = declared_columns(files.released, column)
     schema = tuple(each for each in declared if not isinstance(each, IdColumn) and each.name != label_field)
     asked = tuple(each.name for each in schema)
@@ -125,6 +123,8 @@ def corpus(
     held = [] if files.test is None else _read(layout, files.test, label_field, asked, test=True)
     require_enough(private, pool, made, *([held] if held and out is not None else []))
     say(NOT_PRIVATE)
+    if label_field is None:
+        say("No labels are judged: --label-field NAME names their field in PRIVATE.")
     labels = tuple(sorted({record.label for record in private if record.label}))
     pool, made, held = (relabelled(records, labels) for records in (pool, made, held))
     if encoder == "distilled":

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 from typer import BadParameter
 
+from dptext.cli.app import config
 from dptext.cli.grouped import computes, leaves, runs
 from dptext.errors import ConfigError
 
@@ -87,6 +89,16 @@ class Run:
     seed: int | None
     dry_run: bool
     as_json: bool
+
+    def following(self, source: str, target: str, *, judged: bool) -> str:
+        """Return a line with the next commands. `judged` says that `dptext utility` reads both as they are."""
+        said = f"Next: {shlex.join(['dptext', 'explain', target])}"
+        if not judged or not self.mechanism.spec.traits.releases_text:
+            return said
+        typed = self.form.typed(label_field=self.plan.fields.label, id_field=self.plan.fields.id)
+        public = str(config().options.get("public", "PUBLIC"))
+        judge = ["dptext", "utility", "fidelity", source, target, "--public", public, *typed]
+        return f"{said}; was it worth it: {shlex.join(judge)}"
 
 
 def refuse_for_a_file(given: Who) -> None:

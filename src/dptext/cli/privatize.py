@@ -3,7 +3,6 @@
 import contextlib
 import gzip
 import json
-import shlex
 import shutil
 import sys
 import tempfile
@@ -16,7 +15,6 @@ from typing import Annotated, Any, Final
 from typer import Argument
 
 from dptext.cli import labels, options
-from dptext.cli.app import config
 from dptext.cli.chosen import MechanismOptions, check_label_field, is_a_record, reads_english
 from dptext.cli.grouped import computes, leaves, promises, runs
 from dptext.cli.many import Many, Run, is_dataset, refuse_for_a_file
@@ -245,14 +243,8 @@ def _privatize_file(source: Path, target: Path, run: Run, certificate: Path | No
         print(f"\n{what_is_left(payment, written)}", file=out)
     print(f"\nWritten: {'stdout' if target == STREAM else target} and {beside}. {_EMPTY}", file=out)
     if target != STREAM:
-        judged = source != STREAM and run.mechanism.spec.traits.releases_text
-        judged &= plan.output_format is None  # `dptext utility` has no such option
-        said = run.form.typed(label_field=plan.fields.label, id_field=plan.fields.id)
-        public = str(config().options.get("public", "PUBLIC"))
-        judge = shlex.join(["dptext", "utility", "fidelity", str(source), str(target), "--public", public, *said])
-        print(
-            f"Next: {shlex.join(['dptext', 'explain', str(target)])}" + f"; was it worth it: {judge}" * judged, file=out
-        )
+        judged = source != STREAM and plan.output_format is None  # `dptext utility` has no such option
+        print(run.following(str(source), str(target), judged=judged), file=out)
 
 
 @contextlib.contextmanager

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 import sys
 import time
 from collections.abc import Mapping
@@ -82,7 +81,8 @@ def privatize_folder(source: str, target: str, run: Run, dataset: DatasetPlan, *
     print(written.explain())
     if run.payment is not None:
         print(f"\n{what_is_left(run.payment, written)}")
-    print(f"\nWritten: {target}, which counts by its manifest.json. Next: {shlex.join(['dptext', 'explain', target])}")
+    judged = Path(source).is_dir() and Path(target).is_dir()
+    print(f"\nWritten: {target}, which counts by its manifest.json.\n{run.following(source, target, judged=judged)}")
 
 
 def _as_lines(what: str, done: int, total: int | None) -> None:

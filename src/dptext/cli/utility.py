@@ -17,10 +17,10 @@ from dptext.errors import ConfigError
 from dptext.estimates import Estimate
 from dptext.mechanism import settings
 from dptext.privacy.guarantee import Unit
-from dptext.runs.certificate import READING, Certificate, certificate_path
+from dptext.runs.certificate import READING, Certificate
 from dptext.runs.models import load_model
 from dptext.runs.specs import on_device, spec_from_settings
-from dptext.runs.verification import read_certificate, verify
+from dptext.runs.verification import certificate_of, is_part, parts_of, read_certificate, verify
 from dptext.sampling.randomness import seeded
 from dptext.text.formats import Format, detect_format
 from dptext.text.labels import meaning, relabelled
@@ -43,10 +43,15 @@ from dptext.utility.tables import (
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    originals: Annotated[Path, options.file_argument(metavar="ORIGINALS", help="The private records.")]
+    originals: Annotated[
+        Path, options.records_argument(metavar="ORIGINALS", help="The private records: a file, or a folder of files.")
+    ]
     released: Annotated[
         Path,
-        options.file_argument(metavar="RELEASED", help="What `privatize` made of ORIGINALS. Its certificate is read."),
+        options.records_argument(
+            metavar="RELEASED",
+            help="What `privatize` made of ORIGINALS: a file, or the folder of many files. Its certificate is read.",
+        ),
     ]
     public: Annotated[Path, options.records_option(help="Public records, for the baselines.")]
 
@@ -93,7 +98,7 @@ class Judged:
 
 def read_judged(files: Files, named: Named, seed: int | None) -> Judged:
     drawn, seed = seed is None, options.seed_of(seed)
-    path = certificate_path(files.released)
+    path = certificate_of(files.released)
     certificate = verify(path).certificate if path.exists() else None
     spec = None if certificate is None else spec_from_settings(certificate.settings)
     read = () if certificate is None else certificate.reading
@@ -147,17 +152,19 @@ def _epsilon(certificate: Certificate | None, asked: float | None, *, needed: bo
 
 
 def read_back(path: Path, originals: Sequence[Record], *, labelled: bool) -> list[Release[str]]:
-    """Return the releases in a file. If a certificate lies beside the file, it names the columns."""
-    plain = detect_format(path) is Format.TEXT
-    beside = certificate_path(path)
+    """Return the releases in a file, or in the parts of a folder. If there is a certificate, it names the columns."""
+    parts = parts_of(path)
+    plain = detect_format(parts[0]) is Format.TEXT
+    beside = certificate_of(path)
     columns = read_certificate(beside).fields if beside.exists() else {}
     text, id_, label = (columns.get(name, name) for name in (TEXT_FIELD, ID_FIELD, LABEL_FIELD))
     names = Fields() if plain else Fields(text=text, id=id_, label=label if labelled else None)
-    found = list(read_released(path, names))
+    found = [record for part in parts for record in read_released(part, names)]
     if len(found) != len(originals):
+        whole = f" {path} is a part of {path.parent}: give that folder, and all originals."
         raise ConfigError(
             f"Expected a release for each of the {len(originals)} originals, found {len(found)}. Where "
-            "`privatize` ran with --on-error skip, give it here, too."
+            "`privatize` ran with --on-error skip, give it here, too." + (whole if is_part(path) else "")
         )
     if plain:
         return [Release(own.id, record.text) for own, record in zip(originals, found, strict=True)]

@@ -83,7 +83,7 @@ def _spec(values: Mapping[str, Json], kinds: Mapping[str, type[Promise]], what: 
         if said and answers(kind) is None:
             raise ConfigError(f"Expected kind={kind!r} to name {what}.{said}")
         hint = _nearest(str(kind), sorted(kinds))
-        raise ConfigError(f"Expected kind={kind!r} to name {what}: {hint}Known: {', '.join(sorted(kinds))}.")
+        raise ConfigError(f"Expected kind={kind!r} to name {what}. {hint}Known: {', '.join(sorted(kinds))}.")
     cls = kinds[kind]
     known = {field.name: field for field in setting_fields(cls)}
     moved: Moved | None = getattr(cls, "moved", None)

@@ -94,6 +94,32 @@ def _certificate_of(path: Path) -> Path:
     return certificate_path(manifest) if manifest.name == MANIFEST and manifest.is_file() else path
 
 
+def certificate_of(released: Path) -> Path:
+    """Return the path of the certificate of a released file, or of the folder of a data set or one of its parts."""
+    folder = released if released.is_dir() else released.parent
+    return certificate_path(folder / MANIFEST if is_part(released) or released.is_dir() else released)
+
+
+def is_part(released: Path) -> bool:
+    """Return whether a file lies in the folder of a data set."""
+    return not released.is_dir() and (released.parent / MANIFEST).is_file()
+
+
+def parts_of(released: Path) -> list[Path]:
+    """Return the files of a release, in the order of its records: a file, or the parts of the folder of a data set.
+
+    ConfigError: the folder has no manifest. DataError: its manifest is not one that dptext wrote, or names no part.
+    """
+    if not released.is_dir():
+        return [released]
+    if not (released / MANIFEST).is_file():
+        raise ConfigError(f"Expected {released} to be a folder that `privatize` wrote, found no {MANIFEST} in it.")
+    parts = [released / part.name for part in Manifest.read(released / MANIFEST).parts]
+    if not parts:
+        raise DataError(f"Expected {released} to hold a release, found none.")
+    return parts
+
+
 def verify(path: str | PathLike[str], *, ledger: "Ledger | None" = None, with_file: bool = True) -> Verified:
     """Verify a certificate, `OUT.guarantee.json`, against the file beside it, its own settings, and the ledger.
 

@@ -32,7 +32,8 @@ def means_moved(axes: Axes, marginals: Sequence[Marginal], noise: Mapping[str, f
     shown = [f"{name} ±{float(f'{half:.2g}'):g}" for name, half in found[:_NAMED]]
     more = f", and {len(found) - _NAMED:,} more" if len(found) > _NAMED else ""
     part = math.sqrt(share / _SHARE)  # of the noise is left with a larger share
-    remedy = f" --shares columns={_SHARE:g} leaves {part:.0%} of this, with the same --pairs." if part < _LESS else ""
+    pairs = ",".join(sorted(name for name, each in axes.pairs.items() if each in marginals))
+    remedy = f" --shares columns={_SHARE:g} --pairs {pairs} leaves {part:.0%} of this." if part < _LESS else ""
     return (
         f"Noise moves means by up to about (95%): {', '.join(shown)}{more}, and twice as far in a group of half the "
         f"usual size.{remedy} A wide bin adds up to half of its width; numbers beyond the bins leave as those at the "

@@ -82,6 +82,9 @@ class Shortage:
             named.append(f"{name}: {asked} wanted, {there} of the pool is read as {name}{by}")
             by = ""
         few = f"The pool seems to have too few texts of some labels: {'; '.join(named)}."
+        few += (
+            " If you know that it has them, labels are alike, as stars are, or noise is large: more private texts help."
+        )
         more = ""
         if self.texts < self.most:
             few += f" {self.texts:,} texts leave, not {self.most:,}, so that the mix of labels is kept."
@@ -92,10 +95,10 @@ class Shortage:
                 "kinds: `dptext utility corpus` says what they teach."
             )
             few += f" The pool seems to have {self.there:,} texts of this mix." if self.there else ""
-        known = " If you know that the pool has them, noise hides which they are, or labels are alike, as stars are: "
-        known += "more private texts help."
-        remedy = f"Give public texts that are worded like the private ones, of each label{more}, or take another --mix."
-        return f"{few} {remedy}{known}"
+        remedy = (
+            f"Else give public texts that are worded like the private ones, of each label{more}, or take another --mix."
+        )
+        return f"{few} {remedy}"
 
     @property
     def _shown(self) -> Sequence[tuple[str, float, float]]:

@@ -101,7 +101,7 @@ def test_means_by_group_have_their_noise_by_public_numbers() -> None:
     assert "n by p ±15, and twice as far in a group of half the usual size. A wide bin" in found.means_moved
     less = synthesis_from_settings({**settings(found), "kind": "summary", "column_share": 0.3}).means_moved
     assert "n by p ±25, and" in less
-    assert "--shares columns=0.6 leaves 71% of this, with the same --pairs." in less
+    assert "--shares columns=0.6 --pairs p+n leaves 71% of this." in less
     assert found.means_moved in found.plan
     more = synthesis_from_settings({**settings(found), "kind": "summary", "about": 120_000})
     assert "n by p ±0.15," in more.means_moved

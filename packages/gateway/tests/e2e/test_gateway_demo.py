@@ -38,15 +38,17 @@ def test_two_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pyt
         status, models = ask(keys["you"])
         assert (status, [(each["name"], each["answers"]) for each in models]) == (
             200,
-            [("inbox", "a corpus"), ("requests", "each text"), ("synthetic", "a corpus")],
+            [("inbox", "a corpus"), ("requests", "each text"), ("synthetic", "a corpus"), ("tickets", "a corpus")],
         )
-        names = ("inbox", "requests", "synthetic")
+        names = ("inbox", "requests", "synthetic", "tickets")
         costs = [ask(keys["you"], f"/v1/models/{name}/cost")[1]["epsilon"] for name in names]
-        assert costs == ["1", "10", "1"]
+        assert costs == ["1", "10", "1", "1"]
         assert ask(keys["administrator"], "/v1/accounts")[1][0]["name"] == "demo"
         corpus = "".join(json.dumps({"text": e.text, "label": e.label}) + "\n" for e in dp.sample_records(50, seed=1))
         headers = {"Authorization": f"Bearer {keys['you']}", "Idempotency-Key": "first-corpus"}
-        asked = {"model": "synthetic", "label_field": "label"}
-        job = client.post("/v1/synthesize", params=asked, content=corpus, headers=headers).headers["Location"]
-        events = client.get(f"{job}/events", headers=headers).text  # until it has ended
-        assert '"state": "done"' in events
+        for model in ("inbox", "synthetic"):  # a file of texts and labels, as the pages send it
+            asked = {"model": model, "label_field": "label"}
+            headers["Idempotency-Key"] = f"first-{model}"
+            job = client.post("/v1/synthesize", params=asked, content=corpus, headers=headers).headers["Location"]
+            events = client.get(f"{job}/events", headers=headers).text  # until it has ended
+            assert '"state": "done"' in events

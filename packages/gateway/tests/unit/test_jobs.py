@@ -220,7 +220,7 @@ def test_a_header_without_a_column_of_a_synthesis_is_not_charged(fresh: Served) 
     given = {"path": "/v1/synthesize", "model": "topics", "label_field": "nothing", "format": "csv"}
     problem = fresh.ended(fresh.job(b"text,label\nsecret,travel\n", **given).json()["id"])["problem"]
     assert problem.startswith("The header of the private corpus lacks a column that was named")
-    assert "Columns of a table stand in the settings of the model." in problem
+    assert "Columns of a table stand in the settings of the model, which `GET /v1/models` shows." in problem
     assert problem.endswith("Nothing was charged.")
     assert fresh.charges() == []
 

@@ -33,12 +33,14 @@ from dptext.types import Json
 
 def authorship(
     *,
-    records: Annotated[Path, options.file_argument(metavar="RECORDS", help="Texts of known authors, several by each.")],
+    records: Annotated[
+        Path, options.records_argument(metavar="RECORDS", help="Texts of known authors, several by each.")
+    ],
     wanted: MechanismOptions,
     epsilon: options.EpsilonOption = None,
     public: options.PublicOption = None,
     released: Annotated[
-        Path | None, options.file_option(help="Releases of all RECORDS in their order, instead of a mechanism.")
+        Path | None, options.records_option(help="Releases of all RECORDS in their order, instead of a mechanism.")
     ] = None,
     layout: options.Layout,
     author_field: options.AuthorFieldOption = None,
