@@ -65,7 +65,10 @@ class CorpusFiles:
     released: Annotated[Path, options.file_argument(metavar="OUT", help="What `synthesize` wrote, or another corpus.")]
     public: Annotated[Path, options.records_option(help="The pool, with its labels if it has some.")]
     test: Annotated[
-        Path | None, options.records_option(help="Real records that OUT was not made from. Default: half of PRIVATE.")
+        Path | None,
+        options.records_option(
+            help="Real records that OUT was not made from, with the columns of PRIVATE. Default: half of it."
+        ),
     ] = None
 
 

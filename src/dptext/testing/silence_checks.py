@@ -65,7 +65,9 @@ def check_silence(case: Case) -> None:
                 mechanism.privatize([record], secure())
             except Exception as error:  # noqa: BLE001  # no error of any kind may hold the text
                 told = "".join(traceback.format_exception(error, limit=0))
-                require(not case.leaks(told + _arguments(error)), "no private text in an error")
+                at = traceback.extract_tb(error.__traceback__)[-1]
+                raised = f"{type(error).__name__}, raised in {Path(at.filename).name}, line {at.lineno}"
+                require(not case.leaks(told + _arguments(error)), f"no private text in an error ({raised})")
         mechanism.spec.guarantee().explain()
     require(not case.leaks(heard()), "no private text is printed, logged or warned about")
     require(not any(map(case.leaks, _contents(opened))), "no private text in a file")
