@@ -91,7 +91,7 @@ class CorpusReport:
             return "For reading: yes, each text is a public text, word for word."
         if not isinstance(apart, Estimate):
             return "For reading: not measured."
-        answer = "no" if apart.low > _READABLE else "not shown, so look at some of them"
+        answer = "no" if apart.low > _READABLE else "look at some of them"
         auc = f"AUC {interval(apart)} (.5 is perfect)"
         return f"For reading: {answer}. A classifier tells its texts from real ones with {auc}."
 
@@ -101,7 +101,13 @@ class CorpusReport:
         found = self.leaves
         said = f"Copies of private texts: {found.copies.sentence.partition(': ')[2]}"
         if found.shown:
-            return f"{said}. Private texts are told from the control by: {', '.join(found.shown)}."
+            said += f". Private texts are told from the control by: {', '.join(found.shown)}."
+            if found.apart_by_public:
+                auc = interval(found.membership_by_public)
+                said += (
+                    f" Public texts alone tell the two apart, too (AUC {auc}): a control of another source does that."
+                )
+            return said
         if found.differ:
             return f"{said}. The control is nearer to the corpus than private texts: it is not of the same source."
         return f"{said}. No attack tells {found.texts:,} private texts from a control of as many."

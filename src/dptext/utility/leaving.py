@@ -27,6 +27,7 @@ _MOST: Final = 2_000  # the largest number of texts on a side
 _FEWEST: Final = 8
 _ROWS: Final = 256
 _SURE: Final = 0.01
+_CHANCE: Final = 0.5  # AUC of a guess
 # Each run of characters is tried once, from its beginning: the time is linear in the length of a text.
 _EMAIL: Final = re.compile(r"(?<![\w.+-])[\w.+-]++@[\w-]++\.[\w.-]+")
 _NUMBER: Final = re.compile(r"(?<!\d)\d[\d\-/. ]*+")
@@ -100,7 +101,7 @@ class Leaving:
     def shown(self) -> tuple[str, ...]:
         """What tells private texts from the control, in words; empty if nothing does."""
         found = [each.kind for each in (self.copies, *self.replayed) if each.shows]
-        if self.membership.low > max(0.5, self.membership_by_public.high):
+        if self.membership.low > max(_CHANCE, self.membership_by_public.high):
             found.append("nearness to the corpus")
         own, others = self.attribute, self.attribute_of_others
         if own is not None and others is not None and own.low > others.high:
@@ -108,9 +109,14 @@ class Leaving:
         return tuple(found)
 
     @property
+    def apart_by_public(self) -> bool:
+        """Whether public texts alone tell private texts from the control: then it is not of the same source."""
+        return self.membership_by_public.low > _CHANCE
+
+    @property
     def differ(self) -> bool:
         """Whether the control is nearer to the corpus than private texts: then it is not of the same source."""
-        return self.membership.high < min(0.5, self.membership_by_public.low)
+        return self.membership.high < min(_CHANCE, self.membership_by_public.low)
 
 
 def leaving(

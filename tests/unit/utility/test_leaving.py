@@ -61,6 +61,14 @@ def test_a_control_that_is_nearer_is_none() -> None:
     assert told.differ
 
 
+def test_a_control_that_public_texts_alone_tell_apart_is_of_another_source() -> None:
+    """Private texts are near copies of the pool here, as reviews of the same films are, and the control is not."""
+    near = [replace(each, text=f"{each.text} Thanks.") for each in POOL]
+    assert found(FREE, private=near).apart_by_public
+    assert not found(FREE).apart_by_public
+    assert not found([*POOL[:100], *PRIVATE[:60]]).apart_by_public
+
+
 def test_near_copies_are_told_though_no_text_is_the_same() -> None:
     made = [replace(each, text=f"{each.text[:-1]}, please.") for each in PRIVATE[:120]]
     told = found([*POOL[:60], *made])
