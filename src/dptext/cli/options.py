@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from typer import Argument, BadParameter
 
@@ -205,7 +205,6 @@ WithoutGuaranteeOption = Annotated[
     bool, promises("--without-guarantee", help="Allow a mechanism that guarantees nothing.")
 ]
 DeltaOption = Annotated[float, promises("--delta", help="The delta at which guarantees are stated.")]
-_ADVICE: Final = "Repair it, take it out, or skip such records: --on-error skip."
 _ledger_option = functools.partial(pays, "--ledger", parser=ledger_location, metavar="PLACE")
 _named_by_environment = functools.partial(_ledger_option, envvar="DPTEXT_LEDGER", show_envvar=True)
 LedgerOption = Annotated[
@@ -369,7 +368,7 @@ class Layout(Form):
         reading["encoding"] = None if kind in PACKED else self.encoding
         reading["record"] = record if kind is Format.TEXT else None
         reading["sheet"] = sheet if kind is Format.XLSX else None
-        return list(read_records(path, fields, format=kind, **reading, on_skip=skipped, advice=_ADVICE))
+        return list(read_records(path, fields, format=kind, **reading, on_skip=skipped))
 
     def _of_folder(self, folder: Path, fields: Fields, record: str | None, sheet: str | None) -> list[Record]:
         """Return the records of all files of a folder, by name. Records without ids are numbered through."""

@@ -115,7 +115,7 @@ def test_what_people_do_not_expect_of_a_folder_is_said(notes: Path, tmp_path: Pa
         assert ("line breaks become blanks. --output-format jsonl" in done.stderr) is breaks
     refused = dptext("utility", "fidelity", notes, notes, "--public", "pool.txt", cwd=tmp_path)
     assert refused.returncode == 2
-    assert "name one of its files" in refused.stderr
+    assert "to be a folder that `privatize` wrote, found no manifest.json in it." in refused.stderr
 
 
 def test_the_legal_page_names_the_forms_of_files(notes: Path, tmp_path: Path) -> None:
