@@ -22,13 +22,13 @@ from .privacy.guarantee import Unit as Unit
 from .runs.certificate import Certificate as Certificate
 from .runs.explanation import explain as explain
 from .runs.files import privatize_file as privatize_file
-from .runs.judging import judge as judge
 from .runs.models import fit as fit
 from .runs.models import load_model as load_model
 from .runs.models import save_model as save_model
 from .runs.payment import Payment as Payment
 from .runs.plan import Plan as Plan
 from .runs.results import privatize as privatize
+from .runs.specs import read_spec as read_spec
 from .runs.summarizing import summarize as summarize
 from .runs.synthesizing import synthesize as synthesize
 from .runs.verification import verify as verify

@@ -419,21 +419,6 @@ class TestWhitebox:
         point = np.full(16, 0.1)
         assert density_p_value(Bare(), point, -point, runs=3_000, randomness=seeded(3)) < 1e-5
 
-    def test_outputs_of_other_names_are_called_so(self) -> None:
-        class Unnamed:
-            event = PureEvent(2.0)
-
-            def output_distribution(self, record):
-                return {"a": 1.0}
-
-            def privatize(self, records, randomness):
-                return [Release(record.id, "a", "label") for record in records]
-
-        report = audits.exact(Unnamed(), "a", "b", trials=200, randomness=seeded(1))
-        assert report.refutes(audits.claim_of(Unnamed()))
-        (defect,) = report.defects
-        assert "outputs were drawn that the distribution does not list" in defect
-
     def test_words(self, vectors) -> None:
         mechanism = WordMetric(epsilon=1.0, vectors=str(vectors), n_words=300).fit()
         claim = mechanism.spec.guarantee()
