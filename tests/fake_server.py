@@ -23,8 +23,9 @@ class FakeServer:
     Attributes:
         asked: path, headers and body of each request.
         faults: what goes wrong with the next completions, first in, first out: a status, "cut", "json", "type", "html",
-            "slow", "empty", "same" (the prompt is repeated), "more" (nothing stops it), "long" (for its context) or
-            "think"; "" is none.
+            "slow", "hangs" (until `let_go`), "empty", "same" (the prompt is repeated), "more" (nothing stops it),
+            "long" (for its context) or "think"; "" is none.
+        let_go: what the fault "hangs" waits for.
         newer: whether it takes `max_completion_tokens` in the place of `max_tokens`, and no temperature.
         biases: most entries of logit_bias that are taken; 0 refuses any, -1 takes and ignores them.
         counts: whether it says how many tokens it read and wrote.
@@ -34,6 +35,7 @@ class FakeServer:
     def __init__(self) -> None:
         self.asked: list[tuple[str, dict[str, str], dict[str, Any]]] = []
         self.faults: deque[str] = deque()
+        self.let_go = threading.Event()
         self.biases, self.tokenizes, self.newer, self.counts, self.address = 1_000, True, False, True, ""
         self._tokens, self._lock, self._written = dict[str, int](), threading.Lock(), 0
 
@@ -115,6 +117,8 @@ def serving() -> Iterator[FakeServer]:
                 return self.answered(b'{"choices": [{"text": 7}]}')
             if fault == "slow":
                 time.sleep(1.5)
+            if fault == "hangs":
+                found.let_go.wait()
             text = found.text(body)
             text = {
                 "empty": "", "same": f"{body.get('prompt', '')}{text}", "more": f"{text}\ntravel: more of it\ntravel:",
@@ -139,5 +143,6 @@ def serving() -> Iterator[FakeServer]:
     try:
         yield found
     finally:
+        found.let_go.set()
         server.shutdown()
         server.server_close()

@@ -5,9 +5,11 @@ What is asked holds public text and noisy numbers alone. Errors name the server 
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 import logging
 import os
+import socket
 import ssl
 import threading
 import weakref
@@ -90,6 +92,45 @@ class Address:
         return f"{self.base.removesuffix('/v1')}/{name}"
 
 
+class _Wire:
+    """What a client does on the network. It knows no client, so that a client that nobody uses can be collected.
+
+    Attributes:
+        again: number of requests that were sent again: retries, and questions whose answers were of no use.
+    """
+
+    def __init__(self) -> None:
+        self.again, self._is_over, self._lock = 0, False, threading.Lock()
+        self._sockets = weakref.WeakSet[socket.socket]()
+
+    def count_again(self) -> None:
+        with self._lock:
+            self.again += 1
+
+    def ask(self, request: Any) -> None:
+        """Look at a request before it is sent."""
+        request.extensions["trace"] = self._trace
+        # The client says in a header how often it has sent a request before.
+        if request.headers.get("x-stainless-retry-count", "0") != "0":
+            self.count_again()
+
+    def _trace(self, event: str, info: Mapping[str, Any]) -> None:
+        if event.endswith(("connect_tcp.complete", "start_tls.complete")):
+            with self._lock:
+                self._sockets.add(info["return_value"].get_extra_info("socket"))
+                is_over = self._is_over
+            if is_over:  # the client was closed while it connected: it does not know this connection
+                self.end()
+
+    def end(self) -> None:
+        """End each connection at once: a thread that reads from one goes on to read after it was merely closed."""
+        with self._lock:
+            self._is_over, sockets = True, [*self._sockets]
+        for each in sockets:
+            with contextlib.suppress(OSError):  # it has ended
+                each.shutdown(socket.SHUT_RDWR)
+
+
 class Server:
     """A client of a server. Several threads may ask it at once."""
 
@@ -106,8 +147,7 @@ class Server:
         if key and not address.is_here and not address.base.startswith("https:"):
             raise ConfigError(f"Expected https:// for {address.host}, as the key in {KEY} goes there: or unset it.")
         logging.getLogger("openai").setLevel(logging.WARNING)  # below, it logs what is asked
-        self.again = 0  # requests that were sent again: retries, and questions whose answers were of no use
-        self._lock = threading.Lock()
+        self._wire = _Wire()
         self.address, self._newer = address, False  # whether the server takes the newer names of settings alone
         # Nothing is encrypted to http:// on this machine. Where nobody is trusted, no certificates are read, for 0.1 s.
         plain = address.is_here and address.base.startswith("http:")
@@ -115,7 +155,7 @@ class Server:
         # A redirect could lead to another host, and a proxy would read what goes to this machine.
         http = openai.DefaultHttpxClient(
             follow_redirects=False, trust_env=not address.is_here, verify=trusted,
-            event_hooks={"request": [self._count]},
+            event_hooks={"request": [self._wire.ask]},
         )  # fmt: skip
         self._has_key = bool(key)
         self._client: OpenAI = openai.OpenAI(
@@ -156,30 +196,27 @@ class Server:
             if self._newer or error.status not in {400, 422} or error.too_long:
                 raise
             self._newer = True
-            self._count_again()
+            self._wire.count_again()
             try:
                 return self._answer(ask, lambda choice: choice.message.content)
             except ServerRefusedError:
                 self._newer = False
                 raise error from None
 
-    def _count(self, request: Any) -> None:
-        # The client says in a header how often it has sent a request before.
-        if request.headers.get("x-stainless-retry-count", "0") != "0":
-            self._count_again()
-
-    def _count_again(self) -> None:
-        with self._lock:
-            self.again += 1
+    @property
+    def again(self) -> int:
+        """The number of requests that were sent again: retries, and questions whose answers were of no use."""
+        return self._wire.again
 
     def close(self) -> None:
         """End what is being asked, and ask nothing more."""
+        self._wire.end()
         self._client.close()
 
     def _answer(self, ask: Any, text_of: Any) -> ServerText:
         for time in range(_WRONG):
             if time:
-                self._count_again()
+                self._wire.count_again()
             found = self._asked(ask)
             try:
                 text, usage = text_of(found.choices[0]), found.usage

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import io
 import logging
+import socket
+import threading
+import weakref
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -42,6 +48,48 @@ def logged() -> Iterator[io.StringIO]:
 
 def client(fake: FakeServer, seconds: float = 30.0, retries: int = 2) -> Server:
     return Server(Address.of(f"{fake.address}#tiny"), seconds=seconds, retries=retries)
+
+
+@pytest.mark.parametrize("doing", ["connects", "reads"])
+def test_a_closed_client_ends_what_is_being_asked(
+    doing: str, fake: FakeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connects, goes_on, connect = threading.Event(), threading.Event(), socket.create_connection
+
+    def slowly(*args: Any, **named: Any) -> socket.socket:
+        connects.set()
+        goes_on.wait()
+        return connect(*args, **named)
+
+    def ask() -> None:
+        with contextlib.suppress(ServerError):
+            server.completed(PROMPT, tokens=7, temperature=0.5)
+
+    if doing == "connects":
+        monkeypatch.setattr(socket, "create_connection", slowly)
+    fake.faults.append("hangs")
+    server = client(fake, retries=0)
+    asking = threading.Thread(target=ask)
+    asking.start()
+    if doing == "connects":
+        connects.wait()
+    while doing == "reads" and not fake.asked:
+        asking.join(0.01)
+    server.close()
+    goes_on.set()
+    asking.join(30)
+    assert not asking.is_alive()  # the server has not answered yet
+    assert len(fake.asked) == (doing == "reads")
+    gc.collect()  # a socket that nobody closed warns, and fails
+
+
+def test_a_client_that_nobody_uses_is_closed(fake: FakeServer) -> None:
+    server = client(fake)
+    server.completed(PROMPT, tokens=7, temperature=0.5)
+    kept = weakref.ref(server)
+    del server
+    gc.collect()
+    assert kept() is None
 
 
 def test_a_completion_and_an_answer(fake: FakeServer) -> None:
