@@ -29,6 +29,8 @@ _PIECES: Final = frozenset({
 })  # fmt: skip
 _MORE: Final = 0.25  # a word describes a topic if its weight exceeds that in the whole pool by this part
 _EXAMPLES: Final = 3
+#: Far above what rounding does to a distance by products.
+_ROUNDING: Final = 1e-9
 _SHOWN: Final = 160  # characters of a public text in a report
 _FEWEST: Final = 8.0  # a topic weighs at least 1/8 of its share of the pool
 
@@ -42,9 +44,18 @@ class TopicMap:
     of_pool: Integers
 
     def nearest(self, points: Floats) -> Integers:
-        """Return the topic of each point, `(n,)`. A distance is a sum over one point alone, so no batch changes it."""
-        found = [np.square(points - centre).sum(axis=1) for centre in self.centres]
-        return np.asarray(np.argmin(np.stack(found), axis=0), np.int64)
+        """Return the topic of each point, `(n,)`, of length at most 1; the first of several that are as near.
+
+        Products, whose last bits follow the batch, leave the centres that may be nearest. A point with more than one
+        gets its distances as sums over it alone, so no batch changes a topic.
+        """
+        roughly = np.square(self.centres).sum(axis=1) - 2 * (points @ self.centres.T)
+        found = np.argmin(roughly, axis=1)
+        margin = _ROUNDING * (1 + np.abs(roughly).max(axis=1))
+        unsure = (roughly <= (roughly.min(axis=1) + margin)[:, None]).sum(axis=1) > 1
+        near = [np.square(points[unsure] - centre).sum(axis=1) for centre in self.centres]
+        found[unsure] = np.argmin(np.stack(near), axis=0)
+        return np.asarray(found, np.int64)
 
     def without_texts(self) -> TopicMap:
         """Return the topics without any text of the pool."""

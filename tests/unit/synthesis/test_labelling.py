@@ -16,7 +16,7 @@ from dptext.synthesis.labelling import (
     shortage,
     shrunk,
 )
-from dptext.synthesis.pool import apportioned, fit_topics
+from dptext.synthesis.pool import TopicMap, apportioned, fit_topics
 from dptext.synthesis.space import fit_space
 
 TEXTS = [record.text for record in dp.sample_records(200, seed=2)]
@@ -294,3 +294,18 @@ def test_a_shortage_names_the_label_that_lacks_most_even_if_estimates_say_that_n
         "worded like the private ones, of each label, or set size for more, of which some are then of other kinds, or"
         in told.sentence
     )
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_topic_is_the_first_of_the_nearest_centres(seed: int) -> None:
+    source = np.random.default_rng(seed)
+    centres = source.normal(size=(40, 16))
+    centres = centres / np.linalg.norm(centres, axis=1, keepdims=True) * source.uniform(0, 1, (40, 1))
+    centres[30:] = centres[:10]  # ties
+    centres[20:30] = centres[:10] * (1 + 2.0**-50)  # nearly: products cannot tell them apart
+    points = np.concatenate([centres, (centres[:20] + centres[20:]) / 2, source.normal(size=(200, 16)) / 8])
+    exact = np.argmin([np.square(points - centre).sum(axis=1) for centre in centres], axis=0)
+    found = TopicMap(centres, (((), ()),) * 40, np.zeros(0, np.int64))
+    assert np.array_equal(found.nearest(points), exact)
+    assert np.array_equal(np.concatenate([found.nearest(point[None]) for point in points]), exact)
+    assert found.nearest(points[:0]).shape == (0,)
