@@ -66,6 +66,8 @@ class Planted:
                 )
             case "trains untold":
                 return Untold(epsilon=1.0, vectors=self.inner.spec.vectors, n_words=N_WORDS)
+            case "ignores epsilon":
+                return Deaf(epsilon=1.0, vectors=self.inner.spec.vectors, n_words=N_WORDS)
             case "assumes nothing":
                 return Unconditional(epsilon=1.0, vectors=self.inner.spec.vectors, n_words=N_WORDS)
             case "loads another":
@@ -243,6 +245,14 @@ class Large(WordMetric):
         return ()
 
 
+class Deaf(Large):
+    """Its noise is that of a small epsilon, whatever is asked for: nothing is refuted at a larger one."""
+
+    def fit(self, **given):
+        same = {f.name: getattr(self, f.name) for f in fields(WordMetric) if f.init}
+        return WordMetric(**{**same, "epsilon": 0.01}).fit(**given)
+
+
 class Halved(WordMetric):
     """What a ledger would add up is half of what the guarantee says."""
 
@@ -278,6 +288,7 @@ FAULTS = {
     "settings": ["thawed spec", "no tiny settings", "short digest"],
     "statements": ["overshoots", "assumes nothing", "events of a token halved", "events of a document halved"],
     "fit": ["trains untold"],
+    "epsilon": ["ignores epsilon"],
     "order": ["drops", "reorders", "bare texts", "fills an empty batch"],
     "batches": ["by place", "by neighbours"],
     "distribution": ["by neighbours", "shared in a batch", "first is louder"],

@@ -60,6 +60,7 @@ def waits(kind: str, i: int, check: str = "guarantee") -> bool:
 @pytest.mark.slow_cases(
     "word_metric-0-shapes", why="test_the_old_batching_is_caught_in_every_format runs the check for words, too"
 )
+@pytest.mark.slow_cases("adept_dpsgd-0-epsilon", why="it trains four times; adept-0-epsilon is quick")
 @pytest.mark.slow_cases(
     *("adept_dpsgd-0-guarantee", "candidates-0-guarantee", "deep_candidate-0-guarantee", "dp_prompt-0-guarantee"),
     *("sentdp-0-guarantee",),
@@ -85,4 +86,4 @@ def test_the_contract(kind: str, i: int, check: str) -> None:
 
 def test_every_mechanism_goes_through_every_check() -> None:
     assert {kind for kind, i in TINY if not waits(kind, i)} | {*ELSEWHERE} == set(MECHANISMS)
-    assert len(CHECKS) == 15
+    assert len(CHECKS) == 16

@@ -47,8 +47,8 @@ def test_the_page_shows_the_package() -> None:
 
 
 def test_what_the_page_says_is_so() -> None:
-    assert "[fifteen checks]" in PAGE
-    assert len(CHECKS) == 15
+    assert "[sixteen checks]" in PAGE
+    assert len(CHECKS) == 16
     for name in ("OneEpsilon", "OneUnit", "NoGuarantee"):
         assert f"`{name}`" in PAGE
         assert isinstance(getattr(bases, name), type)

@@ -25,6 +25,7 @@ CHECKS: dict[str, Callable[[Case], None]] = {
         release_checks.check_settings,
         release_checks.check_statements,
         release_checks.check_fit,
+        release_checks.check_epsilon,
         release_checks.check_order,
         release_checks.check_batches,
         release_checks.check_distribution,

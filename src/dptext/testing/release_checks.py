@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Callable, MutableMapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -24,6 +25,7 @@ from dptext.mechanism import (
     HasMetric,
     Learns,
     Mechanism,
+    OnProgress,
     Spec,
     Traits,
     compared,
@@ -40,6 +42,7 @@ from dptext.text.records import Record, Release
 from dptext.types import Floats
 
 _RELABELLED = 6
+_JOINED, _SEEDS = 5, 5  # public texts of a long one; runs at two values of epsilon
 
 
 def check_order(case: Case) -> None:
@@ -219,22 +222,9 @@ def check_statements(case: Case) -> None:
 
 def check_fit(case: Case) -> None:
     """`fit` of tiny settings takes the arguments of the traits, reports progress, and learns from no other text."""
-    spec = case.mechanism.spec
-    traits = spec.traits
-    small = next((each for each in type(spec).tiny() if each.traits == traits), spec)
-    labelled = traits.releases_labels or traits.learns_labels
-    records = [record if labelled else replace(record, label=None) for record in case.public]
-    told: list[FitProgress] = []
-    given: dict[str, object] = {"seed": case.seed}
-    if traits.takes_private:
-        given["private"] = records
-    if traits.learns in (Learns.PUBLIC, Learns.PRIVATE):
-        given["public"] = records
-    if traits.takes_pool:
-        given["pool"] = records
-    if traits.trains:
-        given["on_progress"] = told.append
-    fit: Callable[..., Mechanism[str]] = small.fit
+    spec, told = _small(case), list[FitProgress]()
+    traits, given = spec.traits, _given(case, spec, told.append)
+    fit: Callable[..., Mechanism[str]] = spec.fit
     try:
         fitted = fit(**given)
     except (ConfigError, TypeError) as error:
@@ -242,8 +232,51 @@ def check_fit(case: Case) -> None:
     require(bool(told) == traits.trains, "a fit that trains reports its progress")
     require("public" in given or not any(at.note for at in told), "no loss on private text is reported")
     if traits.learns is Learns.NOTHING:
-        same = dict(fit(**given, public=records).digests) == dict(fitted.digests)
-        require(same, "a fit that learns from no text is the same with public text")
+        again = dict(fit(**given, public=_public(case, spec)).digests)
+        require(again == dict(fitted.digests), "a fit that learns from no text is the same with public text")
+
+
+def check_epsilon(case: Case) -> None:
+    """The same draws make other releases at a fourth of epsilon. Noise that is too large for epsilon is private."""
+    spec = _small(case)
+    claim = spec.guarantee()
+    if claim.basis is Basis.NONE or not claim.epsilon:
+        return  # nothing is stated, or nothing is less
+    less = spec.calibrate(claim.epsilon / 4, unit=claim.unit)
+    own, other = (each.fit(**_given(case, each, lambda _: None)) for each in (spec, less))
+    texts = [record.text for record in case.public]
+    long = [Record(f"long{i}", " ".join(texts[i : i + _JOINED])) for i in range(0, len(texts), _JOINED)]
+    batch = [*long, *case.batch]  # a text of one sentence may say nothing to a choice by sentences
+    runs = ([each.privatize(batch, seeded(case.seed + i)) for each in (own, other)] for i in range(_SEEDS))
+    changed = any(not same(*pair) for run in runs for pair in zip(*run, strict=True))
+    require(changed, "epsilon changes the noise: a fourth of it makes the same releases, so that it is ignored")
+
+
+def _small(case: Case) -> Spec:
+    """Return settings that are fitted in seconds: the mechanism's own, or the first tiny ones with its traits."""
+    spec = case.mechanism.spec
+    tiny = type(spec).tiny()
+    return spec if spec in tiny else next((each for each in tiny if each.traits == spec.traits), spec)
+
+
+def _public(case: Case, spec: Spec) -> list[Record]:
+    labelled = spec.traits.releases_labels or spec.traits.learns_labels
+    return [record if labelled else replace(record, label=None) for record in case.public]
+
+
+def _given(case: Case, spec: Spec, on_progress: OnProgress) -> dict[str, Any]:
+    """Return the arguments of `fit` that the traits of a spec name."""
+    traits, records = spec.traits, _public(case, spec)
+    given: dict[str, Any] = {"seed": case.seed}
+    if traits.takes_private:
+        given["private"] = records
+    if traits.learns in (Learns.PUBLIC, Learns.PRIVATE):
+        given["public"] = records
+    if traits.takes_pool:
+        given["pool"] = records
+    if traits.trains:
+        given["on_progress"] = on_progress
+    return given
 
 
 def check_event(case: Case) -> None:
