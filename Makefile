@@ -51,6 +51,7 @@ $(STAMPS)/language: $(STAMPS)/dev locks/language.txt
 	@touch $@
 
 install: $(STAMPS)/language
+	@echo "Next: . $(BIN)/activate  (the environment that has dptext)"
 
 # 102 MB: a server of language models for the tests that ask a real one
 $(STAMPS)/server: $(STAMPS)/language locks/server.txt

@@ -51,7 +51,7 @@ def books(location: object, tmp_path: Path, source: Path, spec: Path) -> None:
     third = dptext("privatize", source, outs[2], "--spec", spec, *ledger, "--account", "reviews")
     assert third.returncode == 3
     assert "asked epsilon = 4.001" in third.stderr
-    assert "left 1.999 of 10, so 2.001 is missing" in third.stderr
+    assert "left 1.999 of 10, together 2.001 above the limit" in third.stderr
     assert not list(tmp_path.glob("out2*"))
     assert not list(tmp_path.glob(".out*"))
 

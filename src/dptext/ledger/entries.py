@@ -215,7 +215,7 @@ def require_within(account: Account, standings: Iterable[Sequence[Event]], asked
     alone = spent_epsilon(asked, limit)
     left = left_of(limit.epsilon, spent_epsilon(before, limit))
     gap = math.inf if math.isinf(total) else sum_up([(total, 1), (limit.epsilon, -1)])
-    missing = f"so {format_epsilon(gap)} is missing"
+    missing = f"together {format_epsilon(gap)} above the limit"
     if math.isinf(total):
         missing = "and at this delta no epsilon holds for both together; an account with a larger delta may pay"
         if not limit.delta:

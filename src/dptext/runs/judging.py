@@ -147,7 +147,7 @@ def _meanings(
 
 def _said(found: JudgedRows, wordless: Sequence[str], by_words: Sequence[str]) -> list[str]:
     right = {row: _shown(own["accuracy"]) for row, own in found.rows.items() if "accuracy" in own}
-    said = [*wordless] if found.worth is None else [found.worth.sentence, *by_words]
+    said = [*wordless] if found.worth is None else [f"Useful for training: {found.worth.answer}", *by_words]
     if not right:
         said.append("Labels are not judged: the originals have none (label=).")
     elif RELEASED in right:

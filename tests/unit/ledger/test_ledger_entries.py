@@ -292,7 +292,7 @@ def refused(whole: float, before: list[float], asked: float) -> BudgetExceededEr
 def test_a_refusal_says_what_was_asked_what_is_left_and_what_is_missing() -> None:
     error = refused(2.0, [0.5, 0.25], 1.5)
     assert (error.asked, error.left, error.gap) == (1.5, 1.25, 0.25)
-    assert "asked epsilon = 1.5 at delta = 0 per document, left 1.25 of 2, so 0.25 is missing" in str(error)
+    assert "asked epsilon = 1.5 at delta = 0 per document, left 1.25 of 2, together 0.25 above the limit" in str(error)
     assert "Nothing is charged and nothing is released." in str(error)
 
 

@@ -264,7 +264,7 @@ def test_an_overdraft_draws_and_leaves_nothing(tmp_path: Path, source: Path, mec
         privatize_file(source, tmp_path / name, mechanism, payment=payment)
     before, draws = beside(tmp_path), mechanism.draws
     with pytest.raises(
-        BudgetExceededError, match=r"asked epsilon = 4\.001.*left 1\.999 of 10, so 2\.001 is missing"
+        BudgetExceededError, match=r"asked epsilon = 4\.001.*left 1\.999 of 10, together 2\.001 above the limit"
     ) as caught:
         privatize_file(source, tmp_path / "third.jsonl", mechanism, payment=payment)
     assert caught.value.asked == pytest.approx(4)

@@ -549,7 +549,7 @@ def test_a_job_that_the_account_cannot_pay_says_asked_left_missing(tmp_path: Pat
     with served(tmp_path, epsilon=3.0) as gateway:
         asked = [gateway.ended(gateway.job(LINE, f"job-number-{n}").json()["id"]) for n in range(2)]
         assert [each["state"] for each in asked] == ["done", "failed"]
-        assert re.search(r"asked epsilon = 2 .* left 1 of 3, so 1 is missing", asked[1]["problem"])
+        assert re.search(r"asked epsilon = 2 .* left 1 of 3, together 1 above the limit", asked[1]["problem"])
         assert asked[1]["problem"].endswith("do not simply add up. Nothing was charged.")
         assert len(gateway.charges()) == 1
 
