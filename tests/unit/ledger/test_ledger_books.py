@@ -100,7 +100,8 @@ def test_a_refusal_says_what_is_missing_and_writes_nothing(ledger: Ledger, raw: 
             ledger.charge(name, request(1.0, 0.25, setting="new"), key="k", subjects=subjects)
         assert (caught.value.asked, caught.value.left, caught.value.gap) == (1.25, 0.75, 0.5)
         assert f"Expected account {name!r} to hold what the run costs" in str(caught.value)
-        assert "asked epsilon = 1.25 at delta = 0 per document, left 0.75 of 2, together 0.5 above the limit" in str(caught.value)
+        said = "asked epsilon = 1.25 at delta = 0 per document, left 0.75 of 2, together 0.5 above the limit"
+        assert said in str(caught.value)
         assert "anna" not in str(caught.value)
         assert raw.dump() == before
     ledger.charge(name, request(1.25), key="k", subjects=["bert"])
