@@ -59,6 +59,11 @@ def test_a_page_and_its_json_say_what_the_screen_says(folder: Path) -> None:
     for each in data["shares"].values():
         for row, own in each.items():
             assert row == "names" or (len(own) == len(each["names"]) and 0.99 < sum(own) < 1.01)
+    for title, each in data["words"].items():
+        assert [*each] == ["names", "original", "released"]
+        assert 1 <= len(each["names"]) == len(each["original"]) <= 16
+        assert all(0 <= share <= 1 for row in ("original", "released") for share in each[row])
+        assert title in page
     again = dptext(*JUDGE, "--out", "report.html", cwd=folder)
     assert again.returncode == 2
     assert "report.html" in again.stderr

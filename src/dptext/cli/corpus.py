@@ -67,7 +67,8 @@ class CorpusFiles:
     test: Annotated[
         Path | None,
         options.records_option(
-            help="Real records that OUT was not made from, with the columns of PRIVATE. Default: half of it."
+            help="Real records that OUT was not made from, with the columns of PRIVATE. Attacks need it. Default: half "
+            "of PRIVATE."
         ),
     ] = None
 

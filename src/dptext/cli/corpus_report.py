@@ -150,16 +150,18 @@ class CorpusReport:
         shown = {row: tuple(own[order].tolist()) for row, own in rows.items()}
         return [Shares("Topics of public texts", tuple(names), shown)]
 
-    def words(self) -> list[PageTable]:
-        """Return the words that each label has more often than the others, of originals and of the corpus."""
-        if not self.labels:
-            return []
-        both = {row: self.parts[row] for row in (ORIGINAL, self.released)}
-        lines = [
-            [label, *(", ".join(_telling(records, label)) for records in both.values())]
-            for label in sorted(self.labels)[:_MOST_NAMES]
-        ]
-        return [PageTable("Words by label", ("label", *both), lines, "More frequent than in texts of other labels.")]
+    def words(self) -> list[Shares]:
+        """Return, by label, the words that it has more often than the others, in originals or in the corpus."""
+        silent = stop_words()
+        both = {row: [(record.label, _words(record.text) - silent) for record in self.parts[row]]
+                for row in (ORIGINAL, self.released)}  # fmt: skip
+        found = []
+        for label in sorted(self.labels)[:_MOST_NAMES]:
+            own = {row: _telling(texts, label) for row, texts in both.items()}
+            names = tuple(dict.fromkeys(word for _, telling in own.values() for word in telling))
+            rows = {row: tuple(shares.get(name, 0.0) for name in names) for row, (shares, _) in own.items()}
+            found.append(Shares(f"Words of {label}: share of its texts", names, rows))
+        return [each for each in found if each.names]
 
     def attacks(self) -> list[PageTable]:
         """Return what attacks show, beside their controls."""
@@ -213,14 +215,13 @@ class CorpusReport:
 
     def written(self, page: Path, embedder: Embedder, notes: Sequence[str], *, force: bool) -> list[str]:
         """Write the page, and the same as JSON beside it, for their owner alone. Return the headline for the screen."""
-        shares = self.shares(embedder)
-        parts: list[Shares | PageTable] = [*shares, *self.words(), *self.attacks(), *self.numbers()]
+        shares, words = self.shares(embedder), self.words()
+        parts: list[Shares | PageTable] = [*shares, *words, *self.attacks(), *self.numbers()]
         text = corpus_page("What a corpus is worth", [NOT_PRIVATE, *self.headline()], parts, [*notes, _NO_GUARANTEE])
         data: dict[str, Json] = {
             "note": NOT_PRIVATE, "headline": [*self.headline()], "public_texts": self.copied,
             "rows": {row: {head: jsonable(value) for head, value in found.items()} for row, found in self.rows.items()},
-            "shares": {each.title: {"names": [*each.names], **{row: [*own] for row, own in each.rows.items()}}
-                       for each in shares},
+            "shares": _listed(shares), "words": _listed(words),
             "gap_closed": None if self.worth is None else self.worth.closed.to_dict(),
             "worth": None if self.worth is None else self.worth.to_dict(),
             "means": [each.to_dict() for each in self.means],
@@ -236,20 +237,24 @@ def beside(page: Path) -> Path:
     return page.with_suffix(".json")
 
 
+def _listed(found: Sequence[Shares]) -> dict[str, Json]:
+    return {each.title: {"names": [*each.names], **{row: [*own] for row, own in each.rows.items()}} for each in found}
+
+
 def _parts(counts: Sequence[int], whole: int) -> tuple[float, ...]:
     return tuple(count / max(1, whole) for count in counts)
 
 
-def _telling(records: Sequence[Record], label: str) -> list[str]:
-    """Return the words whose share of texts is most above that of texts with other labels."""
-    own, others, silent = Counter[str](), Counter[str](), stop_words()
-    n = 0
-    for record in records:
-        words = {
-            word.lower() for line in tokenize(record.text) for word in line if word.isalpha() and len(word) > 2
-        } - silent
-        (own if record.label == label else others).update(words)
-        n += record.label == label
-    rest = max(1, len(records) - n)
-    lift = {word: count / max(1, n) - others[word] / rest for word, count in own.items() if count > 1}
-    return sorted(lift, key=lambda word: (-lift[word], word))[:_WORDS]
+def _words(text: str) -> set[str]:
+    return {word.lower() for line in tokenize(text) for word in line if word.isalpha() and len(word) > 2}
+
+
+def _telling(texts: Sequence[tuple[str | None, set[str]]], label: str) -> tuple[dict[str, float], list[str]]:
+    """Return the share of the label's texts with each word, and the words most above their share in other texts."""
+    own, others = Counter[str](), Counter[str]()
+    for name, words in texts:
+        (own if name == label else others).update(words)
+    n = sum(name == label for name, _ in texts)
+    shares = {word: count / n for word, count in own.items()}
+    lift = {word: share - others[word] / max(1, len(texts) - n) for word, share in shares.items() if own[word] > 1}
+    return shares, sorted(lift, key=lambda word: (-lift[word], word))[:_WORDS]

@@ -181,7 +181,8 @@ def _corpus(begun: InitFiles, answers: CorpusAnswers, wanted: Needs, *, force: b
     examples = ""
     if wanted is Needs.TABLE and not answers.columns:
         beside = [name for name in begun.found.columns if name not in (kept.text, kept.label, kept.author)]
-        examples = _EXAMPLES.format(there=f"Beside the texts, {begun.source} has {listed(beside)}.")
+        there = listed(beside) if beside else "no other columns"
+        examples = _EXAMPLES.format(there=f"Beside the texts, {begun.source} has {there}.")
     _write(fields, "summary", answers.settings, answers.columns, examples, force=force)
     summary, known = begun.source.with_name(f"{begun.stem}.summary"), answers.about is not None
     _say(answers.why(corpus=wanted is not Needs.NUMBERS), promised.guarantee(), begun, promised.advice * known)

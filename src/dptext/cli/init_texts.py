@@ -31,7 +31,11 @@ def mechanism_for(asked: Asked, labels: list[str], *, n_public: int) -> tuple[di
     if not n_public or asked.unit is Unit.TOKEN:
         if asked.unit is not Unit.TOKEN:
             raise ConfigError(NO_PUBLIC)
-        return {"kind": _WORDS, "epsilon": asked.epsilon}, f"Take {_WORDS}: it blurs each word at {price} of distance."
+        worth = any(each.qualified for each in recommendations(_installed(read_measured(None).rows), asked))
+        said = f"Take {_WORDS}:" if worth else (
+            f"Nothing measured is worth taking for {asked.task} at {price}. {_WORDS} is written down all the same:"
+        )  # fmt: skip
+        return {"kind": _WORDS, "epsilon": asked.epsilon}, f"{said} it blurs each word at {price} of distance."
     rows = _installed(read_measured(None).rows)
     levels = measured_epsilons(rows, asked.unit)
     more = not_measured(levels, asked.epsilon, asked.unit)

@@ -215,7 +215,7 @@ def _answer(answers: Sequence[Recommendation], asked: Asked, more: Sequence[Row]
     price = f"epsilon {below or asked.epsilon:g} per {asked.unit}"
     up_to = f" up to epsilon {below:g}" if asked_more and below else ""
     each = [_line(answer, up_to) for answer in answers]
-    if not chosen:
+    if not chosen and not any(answer.is_free for answer in answers):
         return [
             f"None: up to {price} no measured mechanism is worth taking for {asked.task}.",
             *asked_more,
@@ -224,9 +224,9 @@ def _answer(answers: Sequence[Recommendation], asked: Asked, more: Sequence[Row]
     free = [answer.corpus for answer in answers if answer.is_free]
     paid = [answer.qualified[0].row for answer in answers if answer.qualified and not answer.is_free]
     if not paid:
-        said = f"{TAKE_NONE} Up to {price} nothing that was measured {_BEATS[asked.task]}, beyond the intervals (95%)"
+        said = f"Up to {price} nothing that was measured {_BEATS[asked.task]}, beyond the intervals (95%){_but(more)}."
         return [
-            f"{said}{_but(more)}.",
+            f"{TAKE_NONE} {said}" if below or not asked_more else TAKE_NONE,
             *asked_more,
             "",
             *each,

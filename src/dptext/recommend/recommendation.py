@@ -100,12 +100,14 @@ class Recommendation:
 
     @property
     def is_free(self) -> bool:
-        """True if public text, which costs no epsilon, serves the task no worse than the best of these rows.
+        """True if public text, which costs no epsilon, serves the task no worse than any of these rows.
 
         For the task meaning it never does: the outputs of public text read no private text.
         """
-        if self.public is None or not self.qualified or self.metric == FIDELITY:
+        if self.public is None or self.metric == FIDELITY:
             return False
+        if not self.qualified:
+            return True
         best, more = self.qualified[0].row.numbers[self.metric], self.metric in TASKS["classification"][0]
         return best.low <= self.public.high if more else best.high >= self.public.low
 

@@ -264,6 +264,14 @@ def test_public_text_is_free_where_it_serves_a_task_no_worse(task: str, public: 
     assert (names(found), found.is_free) == (["x"], free)
 
 
+@pytest.mark.parametrize(("task", "free"), [("classification", True), ("meaning", False)])
+def test_public_text_is_free_where_nothing_is_worth_taking(task: str, free: bool) -> None:
+    """But it says nothing of what private texts mean."""
+    references = rows("public-only", (0.1, 0.2), 0.5, kind="", epsilon=0.0, unit="", basis="")
+    (found,) = recommend([*references, *rows("x", (0.5, 0.6), 0.4)], Asked(Unit.DOCUMENT, 1.0, 0.0, task))
+    assert (names(found), found.is_free) == ([], free)
+
+
 def test_settings_that_make_no_question() -> None:
     for wrong in ({"epsilon": 0.0}, {"delta": 2.0}, {"task": "poetry"}):
         with pytest.raises(ConfigError):

@@ -38,7 +38,7 @@ class Prediction(WritingSpec):
     """Settings of a synthesis that writes new texts with a language model.
 
     Use:
-        Take it for short texts, of a kind that public text lacks.
+        Take it to compare: where it was measured, public text taught more.
         Set first: labels, names, epsilon, about, tokens.
 
     Guarantee:
