@@ -406,7 +406,9 @@ def test_init_without_public_text_says_what_there_is(reviews: Path) -> None:
     assert refused.returncode == 2
     assert "--unit token" in refused.stderr
     done = dptext("init", "in.jsonl", "--for", "texts", "--text-field", "review", "--unit", "token", cwd=reviews)
-    assert done.stdout.startswith("Nothing measured is worth taking for meaning at epsilon 8 per token. word_metric is ")
+    assert done.stdout.startswith(
+        "Nothing measured is worth taking for meaning at epsilon 8 per token. word_metric is "
+    )
     assert "dptext fit" not in done.stdout
     assert 'kind = "word_metric"' in (reviews / "dptext.toml").read_text()
 
