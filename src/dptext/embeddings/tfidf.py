@@ -18,7 +18,7 @@ from dptext.types import Floats
 
 if TYPE_CHECKING:
     from sklearn.decomposition import TruncatedSVD
-    from sklearn.feature_extraction.text import TfidfVectorizer
+    from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 
 #: Default number of coordinates.
 TFIDF_DIM: Final = 128
@@ -54,6 +54,12 @@ def words_tfidf(**settings: Any) -> "TfidfVectorizer":
     """
     vectorizer = load_sklearn().feature_extraction.text.TfidfVectorizer
     return vectorizer(token_pattern=_word().pattern, strip_accents=composed, sublinear_tf=True, **settings)
+
+
+def words_counter(**settings: Any) -> "CountVectorizer":
+    """Numbers of words, by which `words_tfidf` weighs them."""
+    vectorizer = load_sklearn().feature_extraction.text.CountVectorizer
+    return vectorizer(token_pattern=_word().pattern, strip_accents=composed, dtype=np.float64, **settings)
 
 
 def fit_quietly(model: Model, rows: object, classes: object) -> Model:

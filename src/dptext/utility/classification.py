@@ -12,7 +12,7 @@ import numpy as np
 
 from dptext.doors import Door
 from dptext.embeddings.embedder import Embedder
-from dptext.embeddings.tfidf import fit_quietly, has_word, load_sklearn, words_tfidf
+from dptext.embeddings.tfidf import has_word, words_tfidf
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate, clopper_pearson
 from dptext.sampling.bootstrap import bootstrap_f1, mean_f1
@@ -22,9 +22,9 @@ from dptext.text.reading import as_records
 from dptext.text.records import Record
 from dptext.text.tables import Texts
 from dptext.types import Floats, Integers, Json, fields_as_json
+from dptext.utility.terms import Terms, TermsModel
 
 _CONFIDENCE = 0.95
-_MOST_FEATURES = 200_000
 
 
 class Classifier(Protocol):
@@ -78,10 +78,13 @@ class TfidfClassifier:
         return self._predict(texts)
 
 
-def train_tfidf(texts: Sequence[str], labels: Sequence[object], *, seed: int = 0) -> TfidfClassifier:
+def train_tfidf(
+    texts: Sequence[str], labels: Sequence[object], *, seed: int = 0, terms: Terms | None = None
+) -> TfidfClassifier:
     """Train a linear classifier. Its fit is convex, so another seed gives the same classifier up to rounding.
 
-    The classifier is constant where the texts have a single label or none, or hold no word. ConfigError: not one label
+    `terms` are those of the texts, and of others, if several classifiers learn from them or are asked for them. The
+    classifier is constant where the texts have a single label or none, or hold no word. ConfigError: not one label
     a text.
     """
     given = [str(spelled(each)) for each in labels]  # numbers of frames, as records have them
@@ -93,14 +96,8 @@ def train_tfidf(texts: Sequence[str], labels: Sequence[object], *, seed: int = 0
     prior = np.bincount(codes, minlength=len(known)) / max(1, len(given))
     if len(known) < 2 or not has_word(texts):
         return TfidfClassifier(known, prior)
-    counter = words_tfidf(ngram_range=(1, 2), max_features=_MOST_FEATURES)
-    model = load_sklearn().linear_model.LogisticRegression(C=10.0, max_iter=300, random_state=seed)
-    fit_quietly(model, counter.fit_transform(texts), codes)
-
-    def predict(found: Sequence[str]) -> Floats:
-        return np.asarray(model.predict_proba(counter.transform(found)), np.float64)
-
-    return TfidfClassifier(known, prior, predict)
+    model = TermsModel(Terms(texts) if terms is None else terms, texts, codes, seed)
+    return TfidfClassifier(known, prior, model.probabilities)
 
 
 @dataclass(frozen=True, slots=True)

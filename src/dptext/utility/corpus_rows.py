@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
 
 from dptext.embeddings.embedder import Embedder
+from dptext.embeddings.tfidf import has_word
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate
 from dptext.sampling.bootstrap import bootstrap_mean
@@ -20,6 +23,7 @@ from dptext.utility.classification import Classifier, best_zero_shot, evaluate, 
 from dptext.utility.corpus import corpus_kept
 from dptext.utility.gap import beside_draws, closed_gap, difference, right_answers
 from dptext.utility.tables import ORIGINAL, PUBLIC_ONLY
+from dptext.utility.terms import Terms
 from dptext.utility.worth import CorpusWorth
 
 RELEASED: Final = "released"
@@ -42,7 +46,11 @@ _ONE_DRAW: Final = 2_000  # texts of a corpus from which one draw has little luc
 class _Taught:
     """What classifiers that learn from each row answer to the same real texts, and the numbers of the rows."""
 
-    def __init__(self, real: Sequence[Record], names: Mapping[str, str], embedder: Embedder, seed: int) -> None:
+    def __init__(
+        self, parts: Iterable[Sequence[Record]], real: Sequence[Record], names: Mapping[str, str], embedder: Embedder,
+        seed: int,
+    ) -> None:  # fmt: skip
+        self._texts = [*real, *itertools.chain.from_iterable(parts)]
         self._real, self._names, self._embedder, self._seed = real, names, embedder, seed
         self.rows: dict[str, dict[str, Estimate | float]] = {}
         self.answered: dict[str, Floats] = {}
@@ -58,7 +66,14 @@ class _Taught:
         self.learnt.setdefault(row, f"{len(known):,}")
 
     def _trained(self, known: Sequence[Pair]) -> Classifier:
-        return train_tfidf([text for text, _ in known], [label for _, label in known], seed=self._seed)
+        texts, labels = [text for text, _ in known], [label for _, label in known]
+        return train_tfidf(texts, labels, seed=self._seed, terms=self._terms)
+
+    @functools.cached_property
+    def _terms(self) -> Terms | None:
+        """The terms of all texts; None if they have no word."""
+        texts = [record.text for record in self._texts]
+        return Terms(texts) if has_word(texts) else None
 
     def teach_draws(self, row: str, draws: Sequence[Sequence[Pair]]) -> None:
         """Let a classifier learn each draw. The row has the mean of their answers."""
@@ -97,7 +112,7 @@ def measured(
 
     `names` are the meanings of labels; none without labels. `on_row` is called with the number of rows done and of all.
     """
-    taught = _Taught(real, names, embedder, seed)
+    taught = _Taught(parts.values(), real, names, embedder, seed)
     mix = Counter(record.label for record in parts[RELEASED] if record.label)
     for i, (row, records) in enumerate(parts.items()):
         on_row(i, len(parts))
