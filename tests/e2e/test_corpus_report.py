@@ -72,9 +72,10 @@ def test_a_page_and_its_json_say_what_the_screen_says(folder: Path) -> None:
 def test_without_other_real_texts_no_attack_is_shown(folder: Path) -> None:
     done = dptext(*JUDGE[:6], "--out", "bare.html", "--seed", 1, cwd=folder)
     assert done.returncode == 0, done.stderr
-    assert "Copies and attacks: not measured. Give --test" in done.stdout
+    assert "Copies of private texts: 60 of 120 that are no public text, without a control. Attacks: not" in done.stdout
     assert "Useful for training: not measured" in done.stdout
-    assert json.loads((folder / "bare.json").read_text("utf-8"))["leaving"] is None
+    data = json.loads((folder / "bare.json").read_text("utf-8"))
+    assert (data["leaving"], data["copies"]) == (None, [60, 120])
 
 
 def test_the_private_file_is_no_control_and_a_small_one_is_refused_first(folder: Path) -> None:

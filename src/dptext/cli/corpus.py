@@ -41,7 +41,7 @@ from dptext.utility.corpus_rows import (
     require_enough,
 )
 from dptext.utility.group_means import GroupMeans
-from dptext.utility.leaving import leaving
+from dptext.utility.leaving import copied, leaving
 from dptext.utility.tables import ORIGINAL, PUBLIC_ONLY
 from dptext.utility.worth import CorpusWorth, other_mix
 
@@ -155,7 +155,10 @@ def corpus(
     headline: list[str] = []
     if out is not None:
         report = _report(judged.parts, held, rows, labels, embedder, seed)
-        report = replace(report, worth=worth, notes=notes + wordless, of_columns=of_columns, means=means)
+        report = replace(
+            report, copies=copied(made, private, pool), worth=worth, notes=notes + wordless, of_columns=of_columns,
+            means=means,
+        )  # fmt: skip
         headline = report.written(out, embedder, [_real_texts(held, embedder.name, seed)], force=force)
     verdict = [] if headline else wordless + by_words if worth is None else [worth.sentence, *notes]
     learned = (
@@ -276,8 +279,8 @@ def _report(
     own, made, pool = (parts[row] for row in (ORIGINAL, RELEASED, PUBLIC_ONLY))
     shown = {record.text for record in pool}
     found = leaving(made, private=own, others=held, pool=pool, embedder=embedder, seed=seed) if held else None
-    copied = sum(record.text in shown for record in made) / len(made)
-    return CorpusReport(RELEASED, parts, rows, labels, found, copied, seed)
+    public = sum(record.text in shown for record in made) / len(made)
+    return CorpusReport(RELEASED, parts, rows, labels, found, public, seed)
 
 
 def _check_files(files: CorpusFiles, out: Path | None, *, force: bool) -> None:

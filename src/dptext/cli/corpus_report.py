@@ -53,6 +53,7 @@ class CorpusReport:
         labels: the set of labels; empty without labels.
         leaves: what attacks show; None without records that the corpus was not made from.
         copied: share of the corpus' texts that are public texts, word for word.
+        copies: number of private texts, and no public ones, that stand in the corpus word for word, and of all of them.
         worth: what the corpus teaches beside public texts; None without labels.
         notes: what the verdict on training leaves out.
         of_columns: sentences on columns; none without columns.
@@ -66,6 +67,7 @@ class CorpusReport:
     leaves: Leaving | None
     copied: float
     seed: int
+    copies: tuple[int, int] = (0, 0)
     worth: CorpusWorth | None = None
     notes: Sequence[str] = ()
     of_columns: Sequence[str] = ()
@@ -97,7 +99,9 @@ class CorpusReport:
 
     def _leaving(self) -> str:
         if self.leaves is None:
-            return "Copies and attacks: not measured. Give --test, real texts that the corpus was not made from."
+            n, of = self.copies
+            said = f"Copies of private texts: {n:,} of {of:,} that are no public text, without a control."
+            return f"{said} Attacks: not measured. Give --test, real texts that the corpus was not made from."
         found = self.leaves
         said = f"Copies of private texts: {found.copies.sentence.partition(': ')[2]}"
         if found.shown:
@@ -225,7 +229,7 @@ class CorpusReport:
             "gap_closed": None if self.worth is None else self.worth.closed.to_dict(),
             "worth": None if self.worth is None else self.worth.to_dict(),
             "means": [each.to_dict() for each in self.means],
-            "leaving": None if self.leaves is None else self.leaves.to_dict(),
+            "copies": [*self.copies], "leaving": None if self.leaves is None else self.leaves.to_dict(),
         }  # fmt: skip
         for path, content in ((page, text), (beside(page), json.dumps(data, indent=2))):
             Target(path, force).write(content.encode())

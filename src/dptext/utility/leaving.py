@@ -119,6 +119,12 @@ class Leaving:
         return self.membership.high < min(_CHANCE, self.membership_by_public.low)
 
 
+def copied(made: Sequence[Record], private: Sequence[Record], pool: Sequence[Record]) -> tuple[int, int]:
+    """Return how many private texts that are no public text stand in the corpus word for word, and their number."""
+    every = {record.text for record in private} - {record.text for record in pool}
+    return len(every & {record.text for record in made}), len(every)
+
+
 def leaving(
     made: Sequence[Record],
     *,
