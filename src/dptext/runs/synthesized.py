@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
-from typing import Any, BinaryIO, Final, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
 
 from dptext._wording import html_table, html_text, plural
 from dptext.errors import ConfigError, needing
@@ -28,6 +28,9 @@ from dptext.text.formats import READ_ONLY, Format, Scalar, detect_format, ending
 from dptext.text.records import LABEL_FIELD, Fields, Release
 from dptext.text.writers import APPENDABLE, encode_batch, write_all
 from dptext.types import Json
+
+if TYPE_CHECKING:
+    from dptext.synthesis.spec import CorpusSpec
 
 #: Suffixes of the two topic reports beside an output file: JSON, and a page.
 REPORT_SUFFIXES: Final = (".topics.json", ".topics.html")
@@ -61,6 +64,11 @@ class Synthesized:
     data: bytes = field(default=b"", repr=False)
     fields: Fields = field(default_factory=Fields)
     carried: Types = ()
+
+    @property
+    def spec(self) -> CorpusSpec:
+        """The settings of what was measured. ConfigError: its mechanism is not installed here."""
+        return synthesis_from_settings(self.certificate.settings)
 
     @property
     def guarantees(self) -> tuple[Guarantee, ...]:

@@ -80,6 +80,8 @@ def test_what_leaves_is_public_text_with_fresh_ids(made: Synthesized) -> None:
 
 def test_what_it_guarantees(made: Synthesized) -> None:
     (promised,) = made.guarantees
+    assert made.spec.guarantee().epsilon == promised.epsilon
+    assert (made.spec.kind, made.spec.labels, made.spec.about) == ("prototypes", tuple(LABELS), 400)
     assert (promised.unit, promised.relation) == (dp.Unit.DOCUMENT, dp.Relation.ADD_OR_REMOVE_ONE)
     assert promised.trust is Trust.CENTRAL
     assert promised.epsilon <= 4
