@@ -174,7 +174,7 @@ def write(
         key: an API key with the scope "synthesize".
         summary: the id that `summarize` returned.
         folder: the folder that gets the files.
-        size: number of texts; 0 takes most of the pool, in the noisy mix of labels.
+        size: number of texts; 0 takes most of the pool, in the shares of labels that `GET /v1/summaries/ID` tells.
         mix: shares of labels; other labels keep their noisy share of the rest.
         format: "jsonl", "csv" or "parquet".
         drop_other: whether columns of a table have declared values alone.

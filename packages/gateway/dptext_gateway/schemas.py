@@ -88,8 +88,8 @@ class CorpusWish(_RequestBody):
     """A wish for a corpus from a summary. A seed is no part of it: whoever knows a seed knows the choices.
 
     Attributes:
-        size: number of texts; 0 takes most of the pool, in the noisy mix of labels.
-        mix: shares of labels in the place of the noisy ones; other labels keep their noisy share of the rest.
+        size: number of texts; 0 takes most of the pool, in the `shares` of labels of the summary.
+        mix: shares of labels in the place of these; other labels keep their share of the rest.
         drop_other: whether columns have declared values alone. A summary without columns refuses it.
     """
 
@@ -136,6 +136,7 @@ class SummaryTold(BaseModel):
 
     labels: list[str]
     columns: list[str] = Field(description="the declared columns, which a corpus has, too")
+    shares: list[float] = Field(description="share of each label without a mix: noisy, pulled towards equal by noise")
     most: int = Field(description="most texts of one corpus, as the pool can give; 0 if none is written")
     refused: str | None = Field(description="why the gateway writes nothing from it")
 

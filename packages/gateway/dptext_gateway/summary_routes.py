@@ -78,9 +78,11 @@ def add_summaries(app: FastAPI, gate: Gateway) -> None:
     def summary(id: str, key: Annotated[Key, asking("synthesize")]) -> dict[str, Any]:
         """What can be written from the summary that a job made. `/v1/topics/ID` has its noisy numbers."""
         spec = settings_of(id, key)
-        refused = _refusal(spec)
-        most = 0 if refused else _most(_read(gate.jobs.file(id, key)).summary)
-        return {"labels": list(spec.labels), "columns": list(spec.columns), "most": most, "refused": refused}
+        read, refused = _read(gate.jobs.file(id, key)).summary, _refusal(spec)
+        shares = read.shares.tolist() if spec.labels else []
+        most = 0 if refused else _most(read)
+        own = {"labels": list(spec.labels), "shares": shares, "columns": list(spec.columns)}
+        return {**own, "most": most, "refused": refused}
 
     @app.post(
         "/v1/summaries/{id}/write",

@@ -376,14 +376,15 @@ def _by_label(mix: Mapping[str, float], labels: Sequence[str]) -> dict[str, floa
 
 
 def _shares(of: Summary, mix: Mapping[str, float] | None) -> Iterator[str]:
-    """Yield a sentence with the largest shares of labels, if no mix is set. The numbers stand in the report."""
-    if mix is not None or not of.spec.labels:
+    """Yield a sentence with the largest shares of labels that no mix sets. The numbers stand in the report."""
+    if len(mix or ()) >= len(of.spec.labels):
         return
     names, shares = of.report.shown, of.shares
     order = np.argsort(-shares, kind="stable").tolist()
     each = ", ".join(f"{names[i]}: {shares[i]:.0%}" for i in order[:_SHOWN])
     more = f", and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
-    yield f"Wanted shares of labels, pulled towards equal by the share of noise in them: {each}{more}."
+    how = ", those without a number" if mix else ""
+    yield f"Wanted shares of labels{how}, pulled towards equal by the share of noise in them: {each}{more}."
 
 
 def _derived(

@@ -233,7 +233,7 @@ class Topics:
             return ""
         of = "number of documents" if self.unit == "document" else self.measure
         return (
-            f"About {self.about:,} {self.unit}s were announced (--about), and the noisy {of} is {counted:,.0f}: what "
+            f"About {self.about:,} {self.unit}s were announced (about), and the noisy {of} is {counted:,.0f}: what "
             "is measured was chosen for another number, so look at the intervals. Measuring again costs epsilon again."
         )
 

@@ -22,7 +22,7 @@ from dptext.text.reading import as_records
 from dptext.text.records import Record
 from dptext.text.tables import Texts
 from dptext.types import Floats, Integers, Json, fields_as_json
-from dptext.utility.terms import Terms, TermsModel
+from dptext.utility.terms import CountedTerms, TermsModel
 
 _CONFIDENCE = 0.95
 
@@ -79,7 +79,7 @@ class TfidfClassifier:
 
 
 def train_tfidf(
-    texts: Sequence[str], labels: Sequence[object], *, seed: int = 0, terms: Terms | None = None
+    texts: Sequence[str], labels: Sequence[object], *, seed: int = 0, terms: CountedTerms | None = None
 ) -> TfidfClassifier:
     """Train a linear classifier. Its fit is convex, so another seed gives the same classifier up to rounding.
 
@@ -96,7 +96,7 @@ def train_tfidf(
     prior = np.bincount(codes, minlength=len(known)) / max(1, len(given))
     if len(known) < 2 or not has_word(texts):
         return TfidfClassifier(known, prior)
-    model = TermsModel(Terms(texts) if terms is None else terms, texts, codes, seed)
+    model = TermsModel(CountedTerms(texts) if terms is None else terms, texts, codes, seed)
     return TfidfClassifier(known, prior, model.probabilities)
 
 

@@ -23,7 +23,7 @@ from dptext.utility.classification import Classifier, best_zero_shot, evaluate, 
 from dptext.utility.corpus import corpus_kept
 from dptext.utility.gap import beside_draws, closed_gap, difference, right_answers
 from dptext.utility.tables import ORIGINAL, PUBLIC_ONLY
-from dptext.utility.terms import Terms
+from dptext.utility.terms import CountedTerms
 from dptext.utility.worth import CorpusWorth
 
 RELEASED: Final = "released"
@@ -70,10 +70,10 @@ class _Taught:
         return train_tfidf(texts, labels, seed=self._seed, terms=self._terms)
 
     @functools.cached_property
-    def _terms(self) -> Terms | None:
+    def _terms(self) -> CountedTerms | None:
         """The terms of all texts; None if they have no word."""
         texts = [record.text for record in self._texts]
-        return Terms(texts) if has_word(texts) else None
+        return CountedTerms(texts) if has_word(texts) else None
 
     def teach_draws(self, row: str, draws: Sequence[Sequence[Pair]]) -> None:
         """Let a classifier learn each draw. The row has the mean of their answers."""

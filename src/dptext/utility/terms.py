@@ -10,14 +10,14 @@ import numpy as np
 from dptext.embeddings.tfidf import fit_quietly, load_sklearn, words_counter
 from dptext.types import Floats, Integers
 
-_MOST_FEATURES: Final = 200_000
+MOST_FEATURES: Final = 200_000
 _PENALTY: Final = 10.0  # its inverse strength, as in scikit-learn
 _MOST_STEPS: Final = 300
 
 Matrix = Any  # a sparse matrix of scipy, which has no types
 
 
-class Terms:
+class CountedTerms:
     """Numbers of the words, and pairs of words, of some texts. Each text is counted once."""
 
     def __init__(self, texts: Iterable[str]) -> None:
@@ -27,7 +27,7 @@ class Terms:
         self._counts: Matrix = self._counter.fit_transform(list(self._places))
 
     def __repr__(self) -> str:
-        return f"Terms({len(self._places)} texts)"
+        return f"CountedTerms({len(self._places)} texts)"
 
     def rows(self, texts: Sequence[str]) -> Matrix:
         """Return numbers of terms, `(n_texts, terms)`. Other texts are counted now, by the terms of these."""
@@ -39,19 +39,19 @@ class Terms:
 class TermsModel:
     """Logistic regression on TF-IDF of the terms of some texts; their `codes` `(n_texts,)` are their classes."""
 
-    def __init__(self, terms: Terms, texts: Sequence[str], codes: Integers, seed: int) -> None:
+    def __init__(self, terms: CountedTerms, texts: Sequence[str], codes: Integers, seed: int) -> None:
         counts = terms.rows(texts)
         often = np.asarray(counts.sum(axis=0)).ravel()
         known = np.flatnonzero(often)
-        if len(known) > _MOST_FEATURES:  # the most frequent, as TfidfVectorizer takes them
-            known = np.sort(known[(-often[known]).argsort()[:_MOST_FEATURES]])
+        if len(known) > MOST_FEATURES:  # the most frequent, as TfidfVectorizer takes them
+            known = np.sort(known[(-often[known]).argsort()[:MOST_FEATURES]])
         sklearn = load_sklearn()
         self._terms, self._known = terms, known
         self._weigh = sklearn.feature_extraction.text.TfidfTransformer(sublinear_tf=True)
         rows = self._weigh.fit_transform(counts[:, known])
         model = sklearn.linear_model.LogisticRegression(C=_PENALTY, max_iter=_MOST_STEPS, random_state=seed)
-        joined, parts = _joined(rows)
-        self._model: Any = fit_quietly(model, joined, codes)
+        fewer, parts = joined(rows)
+        self._model: Any = fit_quietly(model, fewer, codes)
         self._model.coef_ = parts(self._model.coef_)
         self._model.n_features_in_ = rows.shape[1]
 
@@ -64,7 +64,7 @@ class TermsModel:
         return np.asarray(self._model.predict_proba(rows), np.float64)
 
 
-def _joined(rows: Matrix) -> tuple[Matrix, Any]:
+def joined(rows: Matrix) -> tuple[Matrix, Any]:
     """Join the terms of one text alone to one term a text, as a penalised model gives them weights in one direction.
 
     Most terms are of one text, and a step of the fit takes time in proportion to their number. Returned are the rows

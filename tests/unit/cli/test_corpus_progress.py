@@ -228,7 +228,7 @@ def test_the_largest_shares_of_labels_are_said_unless_a_mix_is_given(folder: Pat
     assert said.index("Each text is a public text of the pool, word for word.") < 4  # what is worst comes first
     assert "read" not in "".join(each for each in said if "word for word" in each)  # they were chosen by these numbers
     with_mix = ran("write", "a.summary", "p.csv", "--writer", "pool", "--mix", "travel=.5").stdout
-    assert "shares of labels" not in with_mix
+    assert "Wanted shares of labels, those without a number, pulled towards equal by " in with_mix
 
 
 def test_write_begins_with_what_was_written_and_repeats_nothing_of_the_summary(folder: Path) -> None:

@@ -91,7 +91,7 @@ def test_another_number_than_announced_is_said() -> None:
     ):  # fmt: skip
         report = Topics.of(("a", "b"), np.array(numbers)[:, None], 9.0, (), unit, None)
         found = "".join(replace(report, about=about).warnings)
-        assert (f"About {about:,} {unit}s were announced (--about)" in found) == said
+        assert (f"About {about:,} {unit}s were announced (about)" in found) == said
 
 
 def test_means_by_group_have_their_noise_by_public_numbers() -> None:

@@ -24,6 +24,10 @@ function showTopics(report) {
 function showMaking(model) {
   const columns = model.settings.columns || [];
   $("makes").hidden = model.kind !== "summary";
+  const about = model.settings.about;
+  $("about").hidden = !about;
+  $("about").textContent = about ? `It is set for files of about ${about.toLocaleString("en")} texts. Of a file with ` +
+    "far fewer, noise hides more, and less can be read." : "";
   $("file-title").textContent = model.kind === "summary" ? "Measure a file" : "A file";
   const corpus = model.answers === "a corpus";
   $("unreadable").textContent = corpus ? "A record that cannot be read adds nothing." :
@@ -53,14 +57,18 @@ async function showWriting(job) {
   $("refused").textContent = can.refused || "";
   $("write-form").hidden = Boolean(can.refused);
   $("undeclared").hidden = Boolean(can.refused) || !can.columns.length;
+  $("shares").hidden = !can.shares.length;
+  $("shares").textContent = "Labels leave in these shares, the noisy ones below, pulled towards equal by the share of " +
+    `noise in them: ${can.labels.map((each, i) => `${each} ${Math.round(100 * can.shares[i])}%`).join(", ")}.`;
   $("size").max = can.most;
+  $("size").placeholder = `as many as fit, at most ${can.most.toLocaleString("en")}`;
   $("mix-box").hidden = !can.labels.length;
   $("mix").replaceChildren(...can.labels.map((each, i) => {
     const box = document.createElement("div"), label = cell(box, `${each}, in %`, "label");
     const share = document.createElement("input");
     label.htmlFor = share.id = `mix-${i}`;
     share.dataset.label = each;
-    Object.assign(share, { type: "number", min: 0, max: 100, step: "any", placeholder: "as measured" });
+    Object.assign(share, { type: "number", min: 0, max: 100, step: "any", placeholder: "as above" });
     box.append(share);
     return box;
   }));

@@ -774,7 +774,7 @@ def test_a_synthesis_is_a_job_with_topics(fresh: Served) -> None:
     topics = fresh.client.get(f"/v1/topics/{name}", headers=alone).json()
     assert topics["labels"]
     (warning,) = topics["warnings"]
-    assert warning.startswith("About 5,000 documents were announced (--about), and the noisy number of documents is ")
+    assert warning.startswith("About 5,000 documents were announced (about), and the noisy number of documents is ")
     page = fresh.client.get(f"/v1/topics/{name}?format=html", headers=alone)
     assert page.text.startswith("<!doctype html>")
     assert page.headers["content-disposition"] == 'attachment; filename="result-1.json.topics.html"'

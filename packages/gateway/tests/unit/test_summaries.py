@@ -85,6 +85,8 @@ def test_corpora_are_written_again_and_again_without_a_charge(measured: tuple[Se
     told = gateway.client.get(f"/v1/summaries/{job}", headers=gateway.headers()).json()
     assert told["refused"] is None
     assert told["most"] == MOST_RECORDS
+    assert len(told["shares"]) == 4
+    assert abs(sum(told["shares"]) - 1) < 1e-9
     assert (told["labels"], told["columns"]) == (["health", "travel", "money", "leisure"], ["channel: web|phone|shop"])
     summary = gateway.client.get(f"/v1/jobs/{job}/certificate", headers=gateway.headers()).json()["sha256"]
 
