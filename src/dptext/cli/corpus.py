@@ -339,15 +339,6 @@ def _learned(
     return f"{said}; {cell(right[FREQUENT], interval)} have the most frequent label."
 
 
-def worth(made: Estimate, public: Estimate) -> str:
-    """Say whether a corpus teaches a classifier more than public texts do, by two accuracies."""
-    if made.low > public.high:
-        return "The corpus teaches more than the public texts."
-    if made.high < public.low:
-        return "The public texts teach more: take these."
-    return "It is not shown to teach more than the public texts."
-
-
 def _table(rows: Mapping[str, Mapping[str, Estimate | float]], heads: Iterable[str]) -> list[str]:
     known = [head for head in heads if any(head in found for found in rows.values())]
     there = {row: found for row, found in rows.items() if any(head in found for head in known)}

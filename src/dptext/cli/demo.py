@@ -21,7 +21,6 @@ from dptext.audits.subjects import claim_of
 from dptext.audits.trials.density import whitebox
 from dptext.cli import answers
 from dptext.cli.answers import interval
-from dptext.cli.corpus import worth
 from dptext.cli.options import JsonOption, output_folder_option
 from dptext.cli.terminal import say
 from dptext.embeddings.embedder import Embedder
@@ -40,7 +39,9 @@ from dptext.text.records import Record
 from dptext.text.samples import SAMPLE_LABELS, sample_records
 from dptext.types import Json, jsonable
 from dptext.utility.classification import best_zero_shot, evaluate, train_tfidf
+from dptext.utility.gap import difference, right_answers
 from dptext.utility.tables import ORIGINAL, PUBLIC_ONLY, RANDOM
+from dptext.utility.worth import in_points
 
 EPSILON: Final = 1.0
 DELTA: Final = 1e-5
@@ -82,6 +83,7 @@ class DemoFindings:
     summary: Synthesized = field(repr=False)
     corpus: Synthesized = field(repr=False)
     accuracy: Mapping[str, Estimate]
+    more: Estimate  #: accuracy by the corpus less that by the public texts, over the same test texts
     claim: Guarantee
     false: Report
     true: Report
@@ -112,11 +114,11 @@ def run(sizes: DemoSizes) -> DemoFindings:
     )
     corpus = write(summary, writer="pool")
     say("Classifiers")
-    accuracy = judged(corpus, private, pool, test, encoder)
+    accuracy, more = judged(corpus, private, pool, test, encoder)
     say("Two claims")
     claim, false = tried(2 * EPSILON, sizes.trials)
     _, true = tried(EPSILON, sizes.trials)
-    return DemoFindings(sizes, summary, corpus, accuracy, claim, false, true)
+    return DemoFindings(sizes, summary, corpus, accuracy, more, claim, false, true)
 
 
 def put(folder: Path, sizes: DemoSizes) -> None:
@@ -156,8 +158,8 @@ def texts(sizes: DemoSizes) -> tuple[list[Record], list[Record], list[Record]]:
 
 def judged(
     corpus: Synthesized, private: Sequence[Record], pool: Sequence[Record], test: Sequence[Record], encoder: Embedder
-) -> dict[str, Estimate]:
-    """Return the accuracy on the test texts of a classifier by what it learned from.
+) -> tuple[dict[str, Estimate], Estimate]:
+    """Return the accuracy on the test texts of a classifier by what it learned from, and what the corpus adds.
 
     The public texts have no labels. Of two ways to guess them by the names of the labels, the better by the test texts
     is taken.
@@ -174,12 +176,15 @@ def judged(
         _LABEL_ONLY: [(release.output, release.label) for release in noisy],
         RANDOM: [*zip(public, by_lot, strict=True)],
     }
-    return {
-        name: evaluate(
-            train_tfidf([text for text, _ in pairs], [label or "" for _, label in pairs], seed=SEED), test, seed=SEED
-        ).accuracy
+    trained = {
+        name: train_tfidf([text for text, _ in pairs], [label or "" for _, label in pairs], seed=SEED)
         for name, pairs in learned.items()
     }
+    made, free = (right_answers(trained[name], test) for name in (_CORPUS, PUBLIC_ONLY))
+    return (
+        {name: evaluate(each, test, seed=SEED).accuracy for name, each in trained.items()},
+        difference(made, free, seed=SEED),
+    )
 
 
 def tried(scaled_for: float, trials: int) -> tuple[Guarantee, Report]:
@@ -217,7 +222,7 @@ def lines(found: DemoFindings) -> list[str]:
         "",
         f"A classifier is right on this share of {found.sizes.test:,} other texts, where it learned from",
         *(f"  {name:13}{names[name]:62}{interval(right[name])}" for name in right),
-        *_filled(worth(right[_CORPUS], right[PUBLIC_ONLY])),
+        *_filled(_worth(found.more)),
         "",
         f"A false claim: Laplace noise scaled to half the sensitivity has epsilon {EPSILON:g}. dptext audit whitebox:",
         *_indented(answers.trial(found.false, found.claim)),
@@ -226,6 +231,15 @@ def lines(found: DemoFindings) -> list[str]:
         "",
         *(f"{'Next:' if i == 0 else '':6}{command}  ({meaning})" for i, (command, meaning) in enumerate(_NEXT.items())),
     ]
+
+
+def _worth(more: Estimate) -> str:
+    """Say whether the corpus teaches a classifier more than the public texts do."""
+    if more.low > 0:
+        return f"The corpus teaches more than the public texts: {in_points(more)} points."
+    if more.high < 0:
+        return "The public texts teach more: take these."
+    return "It is not shown to teach more than the public texts."
 
 
 def _filled(text: str) -> list[str]:
@@ -244,6 +258,7 @@ def _data(found: DemoFindings) -> dict[str, Json]:
             "sentences": [*found.corpus.sentences],
             "texts": len(found.corpus.releases),
         },
+        "more_than_public": jsonable(found.more),
         "accuracy": {name: jsonable(value) for name, value in found.accuracy.items()},
         "claim": found.claim.to_dict(),
         "half the sensitivity": {"refuted": found.false.refutes(found.claim), "report": found.false.to_dict()},

@@ -100,8 +100,8 @@ class CorpusWorth:
     def answer(self) -> str:
         """The verdict in a word and in sentences, with the numbers that it rests on."""
         word, said = self.verdict()
-        points = [] if self.beside_many is None else [f"{_points(self.beside_many)} beside draws of {self.many}"]
-        points.append(f"{_points(self.closed.more)} beside {self.public}")
+        points = [] if self.beside_many is None else [f"{in_points(self.beside_many)} beside draws of {self.many}"]
+        points.append(f"{in_points(self.closed.more)} beside {self.public}")
         there = f"(intervals at 95% {COVERS.format(f'{self.closed.texts:,} ')})"
         closed = self.closed.closed
         shown = closed is not None and closed.low > 0
@@ -151,5 +151,6 @@ def _percent(found: Estimate) -> str:
     return f"{found.value:.0%} [{found.low:.0%}, {found.high:.0%}]"
 
 
-def _points(found: Estimate) -> str:
+def in_points(found: Estimate) -> str:
+    """Return a difference of two shares with its interval, in points."""
     return f"{100 * found.value:+.1f} [{100 * found.low:.1f}, {100 * found.high:.1f}]"

@@ -79,17 +79,18 @@ def test_no_text_is_in_two_parts_and_the_public_ones_have_no_labels() -> None:
 
 
 @pytest.mark.parametrize(
-    ("corpus", "said"),
+    ("more", "said"),
     [
-        (0.9, "The corpus teaches more than the public texts."),
-        (0.81, "It is not shown to teach more than the public texts."),
-        (0.7, "The public texts teach more: take these."),
+        (0.1, "The corpus teaches more than the public texts: +10.0 [8.0, 12.0] points."),
+        (0.01, "It is not shown to teach more than the public texts."),
+        (-0.1, "The public texts teach more: take these."),
     ],
 )
-def test_the_verdict_follows_from_the_intervals(corpus: float, said: str, found: DemoFindings) -> None:
-    around = {name: Estimate(value, value - 0.02, value + 0.02, 0.95) for name, value in
-              {**dict.fromkeys(found.accuracy, 0.8), "corpus": corpus}.items()}  # fmt: skip
-    assert said in lines(replace(found, accuracy=around))
+def test_the_verdict_follows_from_the_interval(more: float, said: str, found: DemoFindings) -> None:
+    """It is of the same test texts, as that of `dptext utility corpus` is."""
+    right = found.accuracy
+    assert abs(found.more.value - (right["corpus"].value - right["public-only"].value)) < 1e-9
+    assert said in lines(replace(found, more=Estimate(more, more - 0.02, more + 0.02, 0.95)))
 
 
 def test_json_holds_the_same(

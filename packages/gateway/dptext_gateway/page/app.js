@@ -275,6 +275,7 @@ async function fetched(path, name, options) {
   const found = await ask(path, options);
   const given = /filename="?([^";]+)/.exec(found.headers.get("Content-Disposition") || "");
   save(given ? given[1] : name, await found.blob());
+  say(`${given ? given[1] : name} was downloaded.`);
   return given ? given[1] : name;
 }
 
