@@ -41,9 +41,10 @@ def mechanism_for(asked: Asked, labels: list[str], *, n_public: int) -> tuple[di
     more = not_measured(levels, asked.epsilon, asked.unit)
     more, measured = (
         f" {more} Epsilon {asked.epsilon:g} is written down." if more else "",
-        f"epsilon {largest_of(levels, asked.epsilon):g} per {asked.unit}",
+        f"epsilon {largest_of(levels, asked.epsilon) or asked.epsilon:g} per {asked.unit}",
     )
-    answers = [each for each in recommendations(rows, asked) if each.qualified]
+    found = recommendations(rows, asked)
+    answers = [each for each in found if each.qualified]
     free = [each.corpus for each in answers if each.is_free]
     best = [each.qualified[0].row for each in answers if not each.is_free or len(free) == len(answers)]
     trained = {kind for kind, cls in MECHANISMS.usable().items() if cls.tiny()[0].traits.trains}
@@ -54,9 +55,10 @@ def mechanism_for(asked: Asked, labels: list[str], *, n_public: int) -> tuple[di
     if labels and any(spec.traits.releases_labels for spec in MECHANISMS.usable()[kind].tiny()):
         settings["labels"] = list(labels)
     if not n:
+        nothing = f"Nothing measured is worth taking for {asked.task} at {measured}."
+        head = f"{TAKE_NONE} {nothing}" if any(each.is_free for each in found) else nothing
         return settings, (
-            f"Nothing measured is worth taking for {asked.task} at {price}. {kind} is the first to try; a larger "
-            f"epsilon keeps more.{more}"
+            f"{head} {kind} is written down for whoever needs each text; a larger epsilon keeps more.{more}"
         )
     if len(free) == len(answers):
         return settings, (

@@ -237,7 +237,10 @@ def check_fit(case: Case) -> None:
 
 
 def check_epsilon(case: Case) -> None:
-    """The same draws make other releases at a fourth of epsilon. Noise that is too large for epsilon is private."""
+    """The same draws make other releases at a fourth of epsilon.
+
+    A mechanism that ignores epsilon and has noise for a smaller one is refuted by no audit at this epsilon.
+    """
     spec = _small(case)
     claim = spec.guarantee()
     if claim.basis is Basis.NONE or not claim.epsilon:
