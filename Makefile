@@ -73,7 +73,7 @@ test: $(STAMPS)/dev
 # the gateway on 127.0.0.1:8000 with models of built-in texts; each start prints new keys
 serve: $(STAMPS)/dev
 	OMP_NUM_THREADS=1 $(BIN)/python packages/gateway/experiments/gateway_demo.py build/gateway
-	OMP_NUM_THREADS=1 $(BIN)/dptext serve --models build/gateway/models --ledger build/gateway/books.db
+	OMP_NUM_THREADS=1 exec $(BIN)/dptext serve --models build/gateway/models --ledger build/gateway/books.db
 
 # -- the rest
 
