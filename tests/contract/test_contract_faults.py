@@ -72,6 +72,8 @@ class Planted:
                 return Unconditional(epsilon=1.0, vectors=self.inner.spec.vectors, n_words=N_WORDS)
             case "loads another":
                 return LoadsAnother(epsilon=1.0, vectors=self.inner.spec.vectors, n_words=N_WORDS)
+            case "loads nothing":
+                return LoadsNothing(epsilon=1.0, vectors=self.inner.spec.vectors, n_words=N_WORDS)
             case "event from text":
                 return replace(self.inner.spec, epsilon=self.inner.spec.epsilon + len(self.last) / 100)
             case "thawed spec":
@@ -275,6 +277,11 @@ class LoadsAnother(WordMetric):
         return replace(self, epsilon=2 * self.epsilon).fit()
 
 
+class LoadsNothing(WordMetric):
+    def load(self, folder):
+        return None
+
+
 _MADE: dict[object, object] = {}
 
 
@@ -318,7 +325,7 @@ FAULTS = {
         "file far away",
     ],
     "files": ["temporary file", "file beside", "unknown raw"],
-    "model": ["saves text", "loads another"],
+    "model": ["saves text", "loads another", "loads nothing"],
     "guarantee": ["more epsilon", "constant by text"],
 }
 

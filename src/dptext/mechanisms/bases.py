@@ -123,7 +123,7 @@ class OneEpsilon(OneUnit):
 
 
 class Untrained(Generic[Mechanism_co]):
-    """A spec that learns from no text and saves nothing."""
+    """A spec that learns from no text and saves nothing. A subclass writes `_fitted`, which returns the mechanism."""
 
     __slots__ = ()
 

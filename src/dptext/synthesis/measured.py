@@ -263,7 +263,7 @@ class MeasuredSpec(CorpusSpec, ABC):
         others = [name for name, each in pairs.items() if name not in there and topic not in each.axes]
         said = f"Pairs of columns that are measured: {', '.join(sorted(there)) or 'none'}."
         if others:
-            said += f" Not measured: {', '.join(others)} (noise may hide them: name with --pairs what belongs together)."
+            said += f" Not measured: {', '.join(others)} (noise may hide them; --pairs names what belongs together)."
         return said
 
     @property

@@ -93,6 +93,7 @@ def check_model(case: Case) -> None:
             if path.is_file():
                 require(not case.leaks(path.read_bytes().decode("utf-8", "replace")), "no private text in a model")
         loaded = mechanism.spec.load(folder)
+    require(hasattr(loaded, "spec"), "`load` returns the mechanism")
     require(settings(loaded.spec) == settings(mechanism.spec), "a loaded model has the same settings")
     require(dict(loaded.digests) == dict(mechanism.digests), "a loaded model has the same digests")
     outputs, again = (each.privatize(case.batch, seeded(case.seed)) for each in (mechanism, loaded))
