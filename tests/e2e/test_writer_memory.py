@@ -60,7 +60,7 @@ desks.Desks.texts = looked
 kept = private.read_text()  # so that this process is sure to hold the text
 dp.synthesize(
     private, dp.sample_records(30, seed=3), kind="steering", label="label", labels=["travel", "money"],
-    model=sys.argv[1], about=60, tokens=12, size=12, options=40, examples=0, marks=3, vocabulary=30, drafts=4,
+    model=sys.argv[1], about=60, tokens=8, size=40, options=40, examples=0, marks=3, vocabulary=30, drafts=4,
     matches=1, encoder="glove",
 )
 assert kept
