@@ -121,8 +121,8 @@ def test_a_visit(page: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         shown.value("document.getElementById('status').textContent = '', 0")
         page.press("#texts-form button")
         page.charge_again()
-        shown.until("document.getElementById('status').textContent.match(/Released|missing/)")
-    page.status("missing")
+        shown.until("document.getElementById('status').textContent.match(/Released|above the limit/)")
+    page.status("above the limit")
     assert len(list(page.ledger.log("reviews"))) == 5
     rows_of = (
         "[...document.querySelectorAll('#charges tr')].map((row) => [...row.cells].map((each) => each.textContent))"
@@ -439,7 +439,7 @@ def test_a_reload_before_the_answer_pays_once(page: Page) -> None:
     page.sign_in(page.key)
     page.status("Signed in")
     page.type("texts", "my secret trip")
-    for said in ("is spent and its answer is gone", "missing"):
+    for said in ("is spent and its answer is gone", "above the limit"):
         page.press("#texts-form button")
         page.status(said)
     shown.console.clear()  # the browser says there that it asked nobody whether to leave
