@@ -57,7 +57,9 @@ class Page:
 
     def charge_again(self) -> None:
         """Confirm that what was sent before is charged again, if the page asks."""
-        self.shown.until("document.getElementById('again').open || /Released|above the limit/.test($('status').textContent)")
+        self.shown.until(
+            "document.getElementById('again').open || /Released|above the limit/.test($('status').textContent)"
+        )
         self.shown.value("document.getElementById('again').open && document.getElementById('again-send').click(), 0")
 
     def until(self, name: str, part: str) -> None:
