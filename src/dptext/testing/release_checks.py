@@ -240,9 +240,10 @@ def check_fit(case: Case) -> None:
 
 
 def check_epsilon(case: Case) -> None:
-    """The same draws make other releases at a fourth of epsilon, or at the least part of it that the spec takes.
+    """Less epsilon makes other releases of equal draws, where releases follow the texts.
 
-    A mechanism that ignores epsilon and has noise for a smaller one is refuted by no audit at this epsilon.
+    A fourth of epsilon is tried, or a half or nine tenths if the spec refuses less. Audits at one epsilon do not refute
+    a mechanism that ignores epsilon and has the noise of a smaller one.
     """
     spec = _small(case)
     claim = spec.guarantee()
