@@ -1,6 +1,6 @@
 """The archives of a release, built in a copy of the tree that states its version and has its changelog cut.
 
-.venv/bin/python tests/release.py 0.2.0.dev0 build/release
+.venv/bin/python tests/release.py 0.3.0.dev0 build/release
 """
 
 import re

@@ -43,7 +43,7 @@ dptext explain out.csv
 """
 #: A version to come, and what runs in it. What all three packages need is resolved, but only what the library needs is
 #: installed: the laboratory's torch takes a gigabyte.
-NEXT = "0.2.0.dev0"
+NEXT = "0.3.0.dev0"
 REHEARSAL = f"""
 pip install --dry-run --find-links dist dptext-gateway=={NEXT} dptext-lab=={NEXT}
 pip install --no-deps --find-links dist dptext-gateway=={NEXT} dptext-lab=={NEXT}

@@ -2,7 +2,7 @@
 
 A part that is there stays as it is and ends the command with an error, unless --again says that it is to be replaced.
 Guarantees are replaced by nobody, only added to. Certificates, models, runs, folders, ledgers and summaries are in the
-formats of today, which are promised from 0.2.0 on: until then they are made again where a format is changed on purpose.
+formats of 0.2.0, which every later version reads: they stay, and those of a new format come beside them.
 Prose and outputs may be made again whenever they are changed on purpose.
 Guarantees, prose, outputs and names come out the same, byte by byte, from the same code on the same machine: made
 again, `git diff` shows the last bit that has changed.
@@ -69,6 +69,8 @@ def models() -> None:
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)  # where the auto-encoder of `candidates` lies
         for kind in SPECS:
+            if kind == "dp_prompt":  # its settings are of a language model of 96 tokens, which nobody has
+                continue
             Path(kind).mkdir()
             for name, values in cases.models(kind).items():
                 try:

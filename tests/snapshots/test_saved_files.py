@@ -1,7 +1,7 @@
 """What was written is still read: saved models, certificates, unfinished runs, a ledger.
 
-`python tests/snapshots/make.py` wrote these fixtures in today's formats, which are promised from 0.2.0 on; see there
-before one is replaced. Seeded outputs and the bytes of models that are saved again guard moves of code alone. On
+`python tests/snapshots/make.py` of 0.2.0 wrote these fixtures, which every later version reads; see there before one is
+replaced. Seeded outputs and the bytes of models that are saved again guard moves of code alone. On
 another processor or with other packages floats differ in their last bits: then each model may write another text for
 one of the twelve records, but for those that choose by integers. They may be made again when they are changed on
 purpose.
