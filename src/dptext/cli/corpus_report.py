@@ -108,10 +108,11 @@ class CorpusReport:
             said += f". Private texts are told from the control by: {', '.join(found.shown)}."
             if found.apart_by_public:
                 auc = interval(found.membership_by_public)
-                said += (
-                    f" Public texts alone tell the two apart, too (AUC {auc}): a control of another source does that."
+                return (
+                    f"{said} Public texts alone tell the two apart, too (AUC {auc}): the control is of another source. "
+                    "Take one of the same source."
                 )
-            return said
+            return f"{said} Either it is of another source, or the corpus tells of them: a smaller epsilon tells less."
         if found.differ:
             return f"{said}. The control is nearer to the corpus than private texts: it is not of the same source."
         return f"{said}. No attack tells {found.texts:,} private texts from a control of as many."
