@@ -29,15 +29,21 @@ def exp_minus(x: np.float32) -> np.float32:
 
 
 @compiled
+def gelu_of_row(x: Array, i: int) -> None:
+    """x Phi(x) of one row, in place."""
+    for k in range(x.shape[1]):
+        z = min(max(x[i, k] * _ROOT_HALF, -_FARTHEST), _FARTHEST)
+        u = z * z
+        p = _ERF_P[0] + u * (_ERF_P[1] + u * (_ERF_P[2] + u * (_ERF_P[3] + u * _ERF_P[4])))
+        q = _ERF_Q[0] + u * (_ERF_Q[1] + u * (_ERF_Q[2] + u * _ERF_Q[3]))
+        x[i, k] = _HALF * x[i, k] * (_ONE + z * p / q)
+
+
+@compiled
 def gelu(x: Array, n: int) -> None:
     """x Phi(x), in place."""
     for i in range(n):
-        for k in range(x.shape[1]):
-            z = min(max(x[i, k] * _ROOT_HALF, -_FARTHEST), _FARTHEST)
-            u = z * z
-            p = _ERF_P[0] + u * (_ERF_P[1] + u * (_ERF_P[2] + u * (_ERF_P[3] + u * _ERF_P[4])))
-            q = _ERF_Q[0] + u * (_ERF_Q[1] + u * (_ERF_Q[2] + u * _ERF_Q[3]))
-            x[i, k] = _HALF * x[i, k] * (_ONE + z * p / q)
+        gelu_of_row(x, i)
 
 
 @compiled

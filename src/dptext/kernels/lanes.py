@@ -11,6 +11,7 @@ from numba import types
 from numba.extending import intrinsic as numba_intrinsic
 
 LANES: Final = 16
+PAIR: Final = 2 * LANES
 I32, I64, F32 = ir.IntType(32), ir.IntType(64), ir.FloatType()
 INTS, REALS = ir.VectorType(I32, LANES), ir.VectorType(F32, LANES)
 Value = Any  # a value of llvmlite, which has no type hints
@@ -210,6 +211,50 @@ def quantized(_: Value, rows: Value, row: Value, factors: Value, steps: Value, n
         return builder.call(builder.module.declare_intrinsic("llvm.vector.reduce.add.v16i32", (), function), [total])
 
     signature = types.int32(rows, types.uintp, types.uintp, types.float32, types.intp, types.uintp)
+    return signature, generate
+
+
+def _kept(builder: Value, out: Value, found: Value, address: Value, vector: int) -> None:
+    """Store 16 numbers in the dtype of `out`: float32, or the bits of the nearest bfloat16."""
+    if out.dtype == types.uint16:
+        found = builder.bitcast(builder.fptrunc(found, _HALF_OF_THEM), _SHORTS)
+    store(builder, found, builder.add(address, I64(vector * LANES * out.dtype.bitwidth // 8)), align=2)
+
+
+@intrinsic
+def biased(_: Value, out: Value, sums: Value, bias: Value, to: Value) -> Value:
+    """Write 32 sums plus their bias in the dtype of `out`, float32 or (as bits) bfloat16."""
+
+    def generate(context: Value, builder: Value, _: Value, arguments: Value) -> Value:
+        _, sums, bias, to = arguments
+        for i in range(PAIR // LANES):
+            pair = (load(builder, each, 4 * LANES * i, REALS, align=4) for each in (sums, bias))
+            _kept(builder, out, builder.fadd(*pair), to, i)
+        return context.get_dummy_value()
+
+    return types.void(out, types.uintp, types.uintp, types.uintp), generate
+
+
+@intrinsic
+def scaled(
+    _: Value, out: Value, sums: Value, total: Value, scale: Value, units: Value, bias: Value, to: Value
+) -> Value:
+    """Write 32 whole sums, less `total`, times `scale` and their units, plus their bias, in the dtype of `out`."""
+
+    def generate(context: Value, builder: Value, _: Value, arguments: Value) -> Value:
+        _, sums, total, scale, units, bias, to = arguments
+        totals, scales = spread(builder, total, INTS), spread(builder, scale, REALS)
+        for i in range(PAIR // LANES):
+            own, unit, shift = (
+                load(builder, each, 4 * LANES * i, kind, align=4)
+                for each, kind in ((sums, INTS), (units, REALS), (bias, REALS))
+            )
+            exact = builder.sitofp(builder.sub(own, totals), REALS)
+            found = builder.fmul(exact, builder.fmul(scales, unit), flags=_FUSED)
+            _kept(builder, out, builder.fadd(found, shift, flags=_FUSED), to, i)
+        return context.get_dummy_value()
+
+    signature = types.void(out, types.uintp, types.int32, types.float32, types.uintp, types.uintp, types.uintp)
     return signature, generate
 
 

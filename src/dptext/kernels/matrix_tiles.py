@@ -1,8 +1,9 @@
 """Products in the matrix registers of a processor that has them (Intel AMX), in bfloat16 or int8.
 
-A register holds 16 rows of 64 bytes. A block is 16 or 32 rows times a panel of 48 columns, whose sums stay in six
-registers. All rows of a register go through the same instructions, so a row's numbers depend neither on its place in a
-block nor on the other rows. The panels are those of `dptext.kernels.products`.
+A register holds 16 rows of 64 bytes. A block is 16 or 32 rows times 32 columns, whose sums stay in two or four
+registers, so that each register that is loaded is multiplied twice. All rows of a register go through the same
+instructions, so a row's numbers depend neither on its place in a block nor on the other rows. The panels are those of
+`dptext.kernels.products`.
 """
 
 import ctypes
@@ -14,8 +15,8 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 
-from dptext.kernels.compilation import Array, F, compiled
-from dptext.kernels.lanes import LANES, Value, intrinsic
+from dptext.kernels.compilation import Array, compiled
+from dptext.kernels.lanes import LANES, PAIR, Value, biased, intrinsic, scaled
 from dptext.kernels.tiles import COLUMNS, FEATURES, VECTORS, WIDE
 
 #: Rows of a register, and of the largest block.
@@ -25,7 +26,7 @@ _WIDTH: Final = 64  # bytes of a row of a register
 _PER_STEP: Final = _WIDTH // 4  # steps of 4 bytes that a register has of each row
 _ASK: Final = (158, 0x1023, 18)  # arch_prctl(ARCH_REQ_XCOMP_PERM, tile data) of Linux on x86-64
 _I8, _I64, _VOID = ir.IntType(8), ir.IntType(64), ir.VoidType()
-_A, _B = 2 * VECTORS, 2 * VECTORS + 1  # registers of rows and of weights, after those of sums
+_A, _B = 4, 6  # the first registers of rows and of weights, after those of sums
 
 
 def _allowed() -> bool:
@@ -102,36 +103,38 @@ def _each_part(builder: Value, parts: Value, row: Value, body: Callable[[Value, 
 
 
 def _block(height: int, multiply: str) -> Callable[..., None]:
-    """Make a function, for compiled code, that computes 16 * `height` rows times a panel by an instruction.
+    """Make a function, for compiled code, that computes 16 * `height` rows times 32 columns by an instruction.
 
-    The function takes the address of the first row, the bytes from one row to the next, the addresses of a panel and of
-    the output (sums row by row, `COLUMNS` each), and the number of registers that a row fills, at least 1.
+    The function takes the address of the first row, the bytes from one row to the next, the addresses of the first and
+    of the last 16 columns in their panels and of the output (sums row by row, `PAIR` each), and the number of registers
+    that a row fills, at least 1.
     """
 
     @intrinsic
-    def block(_: Value, row: Value, stride: Value, panel: Value, out: Value, parts: Value) -> Value:
-        signature = types.void(row, stride, panel, out, parts)
+    def block(_: Value, row: Value, stride: Value, first: Value, second: Value, out: Value, parts: Value) -> Value:
+        signature = types.void(row, stride, first, second, out, parts)
 
         def generate(context: Value, builder: Value, _: Value, arguments: Value) -> Value:
-            row, stride, panel, out, parts = arguments
-            across = _I64(4 * COLUMNS)
-            for i in range(height * VECTORS):
+            row, stride, first, second, out, parts = arguments
+            for i in range(2 * height):
                 _call(builder, "tilezero", _I8(i))
 
             def multiplied(part: Value, at: Value) -> None:
-                weights = builder.add(panel, builder.mul(part, _I64(4 * COLUMNS * _PER_STEP)))
-                for i in range(height):
-                    here = builder.add(at, builder.mul(stride, _I64(ROWS * i)))
-                    _call(builder, "tileloadd64", _I8(_A), _pointer(builder, here), stride)
-                    for j in range(VECTORS):
-                        _call(builder, "tileloadd64", _I8(_B), _pointer(builder, weights, 4 * LANES * j), across)
-                        _call(builder, multiply, _I8(VECTORS * i + j), _I8(_A), _I8(_B))
+                below = builder.mul(part, _I64(4 * COLUMNS * _PER_STEP))
+                for j, columns in enumerate((first, second)):
+                    weights = _pointer(builder, builder.add(columns, below))
+                    _call(builder, "tileloadd64", _I8(_B + j), weights, _I64(4 * COLUMNS))
+                    for i in range(height):
+                        if j == 0:
+                            here = builder.add(at, builder.mul(stride, _I64(ROWS * i)))
+                            _call(builder, "tileloadd64", _I8(_A + i), _pointer(builder, here), stride)
+                        _call(builder, multiply, _I8(2 * i + j), _I8(_A + i), _I8(_B + j))
 
             _each_part(builder, parts, row, multiplied)
             for i in range(height):
-                for j in range(VECTORS):
-                    place = _pointer(builder, out, 4 * (COLUMNS * ROWS * i + LANES * j))
-                    _call(builder, "tilestored64", _I8(VECTORS * i + j), place, across)
+                for j in range(2):
+                    place = _pointer(builder, out, 4 * (PAIR * ROWS * i + LANES * j))
+                    _call(builder, "tilestored64", _I8(2 * i + j), place, _I64(4 * PAIR))
             return context.get_dummy_value()
 
         return signature, generate
@@ -171,24 +174,32 @@ def tile_product(
 
 
 @compiled
+def _place(panels: Array, sixteen: int) -> Any:
+    """The address of 16 columns in their panel."""
+    within = (sixteen // VECTORS) * panels.shape[1] * COLUMNS + (sixteen % VECTORS) * LANES
+    return panels.ctypes.data + 4 * within
+
+
+@compiled
 def products(rows: Array, n: int, panels: Array, bias: Array, sums: Array, out: Array) -> None:
-    """`dptext.kernels.products.products` for bfloat16. `sums` has `BLOCK_ROWS` rows, and the arrays at least `ROWS`."""
+    """`dptext.kernels.products.rounded_products`. `sums` has `BLOCK_ROWS` rows, and the arrays at least `ROWS`."""
     configure(SHAPES.ctypes.data)
-    stride, parts = rows.shape[1] * rows.itemsize, panels.shape[1] // _PER_STEP
-    for p in range(panels.shape[0]):
-        panel = panels.ctypes.data + p * panels.shape[1] * COLUMNS * 4
-        i = 0
+    stride, parts, across = rows.shape[1] * rows.itemsize, panels.shape[1] // _PER_STEP, out.shape[1] * out.itemsize
+    last = panels.shape[0] * VECTORS - 2
+    for c in range(0, last + 2, 2):
+        sixteen, i = min(c, last), 0  # the last block computes some columns again, as it does some rows
+        one, other = _place(panels, sixteen), _place(panels, sixteen + 1)
+        shift, to = bias.ctypes.data + sixteen * LANES * 4, out.ctypes.data + sixteen * LANES * out.itemsize
         while i < n:
             height = BLOCK_ROWS if n - i >= BLOCK_ROWS else ROWS
-            first = max(0, min(i, n - height))  # the last block computes some rows again
+            first = max(0, min(i, n - height))
             at = rows.ctypes.data + first * stride
             if height == ROWS:
-                one_block(at, stride, panel, sums.ctypes.data, parts)
+                one_block(at, stride, one, other, sums.ctypes.data, parts)
             else:
-                two_blocks(at, stride, panel, sums.ctypes.data, parts)
+                two_blocks(at, stride, one, other, sums.ctypes.data, parts)
             for r in range(height):
-                for j in range(COLUMNS):
-                    out[first + r, p * COLUMNS + j] = sums[r, j] + bias[p * COLUMNS + j]
+                biased(out, sums.ctypes.data + r * 4 * PAIR, shift, to + (first + r) * across)
             i = first + height
     release()
 
@@ -197,23 +208,25 @@ def products(rows: Array, n: int, panels: Array, bias: Array, sums: Array, out: 
 def int_products(
     rows: Array, n: int, panels: Array, units: Array, bias: Array, scales: Array, totals: Array, sums: Array, out: Array
 ) -> None:
-    """`dptext.kernels.products.int_products`. `sums` has `BLOCK_ROWS` rows, and the arrays at least `ROWS`."""
+    """`dptext.kernels.products.quantized_products`. `sums` has `BLOCK_ROWS` rows, and the arrays at least `ROWS`."""
     configure(SHAPES.ctypes.data)
-    stride, parts = rows.shape[1] * rows.itemsize, panels.shape[1] // _PER_STEP
-    for p in range(panels.shape[0]):
-        panel = panels.ctypes.data + p * panels.shape[1] * COLUMNS * 4
-        i = 0
+    stride, parts, across = rows.shape[1] * rows.itemsize, panels.shape[1] // _PER_STEP, out.shape[1] * out.itemsize
+    last = panels.shape[0] * VECTORS - 2
+    for c in range(0, last + 2, 2):
+        sixteen, i = min(c, last), 0
+        one, other = _place(panels, sixteen), _place(panels, sixteen + 1)
+        unit, shift = units.ctypes.data + sixteen * LANES * 4, bias.ctypes.data + sixteen * LANES * 4
+        to = out.ctypes.data + sixteen * LANES * out.itemsize
         while i < n:
             height = BLOCK_ROWS if n - i >= BLOCK_ROWS else ROWS
-            first = max(0, min(i, n - height))  # the last block computes some rows again
+            first = max(0, min(i, n - height))
             at = rows.ctypes.data + first * stride
             if height == ROWS:
-                one_int_block(at, stride, panel, sums.ctypes.data, parts)
+                one_int_block(at, stride, one, other, sums.ctypes.data, parts)
             else:
-                two_int_blocks(at, stride, panel, sums.ctypes.data, parts)
+                two_int_blocks(at, stride, one, other, sums.ctypes.data, parts)
             for r in range(height):
-                for j in range(COLUMNS):
-                    unit = scales[first + r] * units[p * COLUMNS + j]
-                    out[first + r, p * COLUMNS + j] = F(sums[r, j] - totals[first + r]) * unit + bias[p * COLUMNS + j]
+                own = sums.ctypes.data + r * 4 * PAIR
+                scaled(out, own, totals[first + r], scales[first + r], unit, shift, to + (first + r) * across)
             i = first + height
     release()

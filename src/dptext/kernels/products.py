@@ -6,6 +6,7 @@ Each row is computed on its own. Arrays of rows have memory for a whole tile aft
 from typing import Final
 
 from dptext.kernels import matrix_tiles
+from dptext.kernels.activations import gelu_of_row
 from dptext.kernels.compilation import Array, F, compiled
 from dptext.kernels.lanes import largest_product, quantized, to_bfloat
 from dptext.kernels.tiles import COLUMNS, MORE, ROWS, row_tile
@@ -16,22 +17,48 @@ SPARE: Final = matrix_tiles.BLOCK_ROWS if matrix_tiles.THERE else ROWS
 
 
 @compiled
+def _round(x: Array, i: int, rows: Array) -> None:
+    for k in range(rows.shape[1]):
+        rows[i, k] = to_bfloat(x[i, k])
+
+
+@compiled
 def round_rows(x: Array, n: int, rows: Array) -> None:
     """Round the rows to bfloat16."""
     for i in range(n):
-        for k in range(rows.shape[1]):
-            rows[i, k] = to_bfloat(x[i, k])
+        _round(x, i, rows)
+
+
+@compiled
+def round_activated(x: Array, n: int, rows: Array) -> None:
+    """`round_rows` of GELU of the rows, which takes their place: one row after the other, while the cache holds it."""
+    for i in range(n):
+        gelu_of_row(x, i)
+        _round(x, i, rows)
+
+
+@compiled
+def _quantize(x: Array, i: int, smoothing: Array, rows: Array, scales: Array, totals: Array) -> None:
+    width = rows.shape[1]
+    row, out = x[i].ctypes.data, rows[i].ctypes.data
+    most = max(_TINY, largest_product(row, smoothing.ctypes.data, width))
+    total = quantized(rows, row, smoothing.ctypes.data, _MOST / most, width, out)
+    scales[i], totals[i] = most / _MOST, total * MORE
 
 
 @compiled
 def quantize_rows(x: Array, n: int, smoothing: Array, rows: Array, scales: Array, totals: Array) -> None:
     """Quantize rows times `smoothing` to whole numbers in [-127, 127], with a scale and the sum * `MORE` per row."""
-    width = rows.shape[1]
     for i in range(n):
-        row, out = x[i].ctypes.data, rows[i].ctypes.data
-        most = max(_TINY, largest_product(row, smoothing.ctypes.data, width))
-        total = quantized(rows, row, smoothing.ctypes.data, _MOST / most, width, out)
-        scales[i], totals[i] = most / _MOST, total * MORE
+        _quantize(x, i, smoothing, rows, scales, totals)
+
+
+@compiled
+def quantize_activated(x: Array, n: int, smoothing: Array, rows: Array, scales: Array, totals: Array) -> None:
+    """`quantize_rows` of GELU of the rows, as `round_activated`."""
+    for i in range(n):
+        gelu_of_row(x, i)
+        _quantize(x, i, smoothing, rows, scales, totals)
 
 
 @compiled
@@ -48,7 +75,10 @@ def products(rows: Array, n: int, panels: Array, bias: Array, tile: Array, out: 
 
 
 def rounded_products(rows: Array, n: int, panels: Array, bias: Array, tile: Array, out: Array) -> None:
-    """`products` for bfloat16, in matrix registers where there are some. All arrays have `SPARE` rows or more."""
+    """`products` for bfloat16, in matrix registers where there are some. All arrays have `SPARE` rows or more.
+
+    In matrix registers `out` may hold the bits of bfloat16, too.
+    """
     if matrix_tiles.THERE and matrix_tiles.fits(panels.shape[1]):
         matrix_tiles.products(rows, n, panels, bias, tile, out)
     else:
@@ -58,7 +88,7 @@ def rounded_products(rows: Array, n: int, panels: Array, bias: Array, tile: Arra
 def quantized_products(
     rows: Array, n: int, panels: Array, units: Array, bias: Array, scales: Array, totals: Array, tile: Array, out: Array
 ) -> None:
-    """`int_products`, in matrix registers where there are some, with the same numbers."""
+    """`int_products`, in matrix registers where there are some, with the same numbers; `out` as `rounded_products`."""
     given = (rows, n, panels, units, bias, scales, totals, tile, out)
     (matrix_tiles.int_products if matrix_tiles.THERE and matrix_tiles.fits(panels.shape[1]) else int_products)(*given)
 

@@ -7,26 +7,26 @@ import pytest
 
 pytest.importorskip("numba")
 
-from dptext.kernels import matrix_tiles, products, tiles
+from dptext.kernels import activations, matrix_tiles, products, tiles
 from dptext.kernels.linear import DTYPES, Linear, room
 
 N_IN, N_OUT = 96, 2 * tiles.COLUMNS
 there = pytest.mark.skipif(not matrix_tiles.THERE, reason="this processor has no matrix registers")
 
 
-def layer_of(n_in: int) -> Linear:
+def layer_of(n_in: int, n_out: int = N_OUT) -> Linear:
     rng = np.random.default_rng(1)
-    weights, bias = rng.normal(size=(N_OUT, n_in)), rng.normal(size=N_OUT)
+    weights, bias = rng.normal(size=(n_out, n_in)), rng.normal(size=n_out)
     return Linear.of(weights.astype(np.float32), bias.astype(np.float32), "bfloat16")
 
 
-def multiplied(x: np.ndarray, layer: Linear) -> np.ndarray:
+def multiplied(x: np.ndarray, layer: Linear, dtype: type[np.generic] = np.float32) -> np.ndarray:
     """The outputs of all rows, in arrays that are as small as they may be."""
     n = max(-(-len(x) // tiles.ROWS) * tiles.ROWS, products.SPARE)
     given, rows = room(n, x.shape[1]), room(n, x.shape[1], dtype=DTYPES["bfloat16"])
     given[: len(x)] = x
     given[len(x) :] = np.nan  # what lies behind the rows counts for nothing
-    out = room(n, N_OUT)
+    out = room(n, len(layer.bias), dtype=dtype)
     products.round_rows(given, n, rows)
     products.rounded_products(rows, len(x), layer.panels, layer.bias, room(products.SPARE, tiles.COLUMNS), out)
     return out[: len(x)].copy()
@@ -63,6 +63,51 @@ def test_registers_and_vector_instructions_agree_but_for_the_last_bits(monkeypat
     found = multiplied(x, layer)
     monkeypatch.setattr(matrix_tiles, "THERE", False)
     np.testing.assert_allclose(found, multiplied(x, layer), rtol=1e-4, atol=1e-4)
+
+
+@there
+@pytest.mark.parametrize("panels", [1, 2, 3])
+def test_columns_that_are_no_pairs_of_registers_are_those_of_vector_instructions(
+    panels: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    layer = layer_of(N_IN, panels * tiles.COLUMNS)
+    x = np.random.default_rng(4).normal(size=(37, N_IN)).astype(np.float32)
+    found = multiplied(x, layer)
+    monkeypatch.setattr(matrix_tiles, "THERE", False)
+    np.testing.assert_allclose(found, multiplied(x, layer), rtol=1e-4, atol=1e-4)
+
+
+@there
+def test_outputs_in_bfloat16_are_the_rounded_ones() -> None:
+    layer, x = layer_of(N_IN), np.random.default_rng(5).normal(size=(37, N_IN)).astype(np.float32)
+    exact, bits = multiplied(x, layer), room(37, N_OUT, dtype=np.uint16)
+    products.round_rows(exact, 37, bits)
+    np.testing.assert_array_equal(multiplied(x, layer, np.uint16), bits)
+
+
+@pytest.mark.skipif(not tiles.HAS_BFLOAT16, reason="this processor does not multiply bfloat16")
+def test_activated_rows_are_rounded_as_those_that_were_activated_before() -> None:
+    x = np.random.default_rng(6).normal(size=(9, N_IN)).astype(np.float32) * 3
+    before, both = x.copy(), [room(9, N_IN, dtype=np.uint16) for _ in range(2)]
+    activations.gelu(before, 9)
+    products.round_rows(before, 9, both[0])
+    products.round_activated(x, 9, both[1])
+    np.testing.assert_array_equal(*both)
+    np.testing.assert_array_equal(x, before)
+
+
+@pytest.mark.skipif(not tiles.HAS_INT8, reason="this processor does not multiply int8")
+def test_activated_rows_are_quantized_as_those_that_were_activated_before() -> None:
+    x = np.random.default_rng(7).normal(size=(9, N_IN)).astype(np.float32) * 3
+    smoothing, before = np.linspace(0.5, 2, N_IN, dtype=np.float32), x.copy()
+    activations.gelu(before, 9)
+    found = []
+    for quantize, of in ((products.quantize_rows, before), (products.quantize_activated, x)):
+        rows, scales, totals = room(9, N_IN, dtype=DTYPES["int8"]), room(9), room(9, dtype=np.int32)
+        quantize(of, 9, smoothing, rows, scales, totals)
+        found.append((rows, scales, totals))
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 @there

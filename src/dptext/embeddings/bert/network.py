@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 import numpy as np
 
 from dptext.errors import ConfigError
-from dptext.kernels import activations, attention, norms, pooling, products, tiles
+from dptext.kernels import activations, attention, matrix_tiles, norms, pooling, products, tiles
 from dptext.kernels.linear import DTYPES, Exactness, Linear, require_alike, room
 from dptext.types import Integers, Positions, Singles
 
@@ -48,18 +48,23 @@ class _Workspace:
         n = -(-n_pieces // tiles.ROWS) * tiles.ROWS + max(tiles.ROWS, products.SPARE)
         wide, dtype = network.layers[0].widened.weights.shape[0], DTYPES[network.exactness]
         self.x, self.more, self.taken = (room(n, network.dim) for _ in range(3))
-        self.projected, self.hidden = room(n, 3 * network.dim), room(n, wide)
+        self.hidden = room(n, wide)
         self.rows, self.wide_rows = room(n, network.dim, dtype=dtype), room(n, wide, dtype=dtype)
         self.scales, self.totals = room(n), room(n, dtype=np.int32)
         kind = np.int32 if network.exactness == "int8" else np.float32
         self.tile = room(products.SPARE, tiles.COLUMNS, dtype=kind)
         head, blocks = network.dim // network.heads, -(-n // 32)
-        self.in_tiles = network.exactness != "float32" and attention.in_tiles(head)
+        self.in_tiles = (
+            network.exactness != "float32"
+            and attention.in_tiles(head)
+            and matrix_tiles.fits(network.layers[0].attention.panels.shape[1])
+        )
         if self.in_tiles:
             self.rounded = room(n, 3 * network.dim, dtype=np.uint16)
             keys, values = room(2 * blocks, head // 32, 16, 16), room(blocks, head // 16, 16, 16)
             self.working = (keys, values, room(16, 32 * blocks), room(16, 32 * blocks, dtype=np.uint16))
         else:
+            self.projected = room(n, 3 * network.dim)
             keys, values = room(blocks, head, 32), room(head // 32, 32 * blocks, 32)
             self.working = (keys, values, room(tiles.ROWS, 32 * blocks), room(tiles.ROWS, 32))
 
@@ -116,7 +121,7 @@ class Bert:
         return found
 
     def inputs(self, pieces: Integers, ends: Integers, space: _Workspace) -> Iterator[Singles]:
-        """Compute the last layer's rows in `space.x`. Yield the input of each linear layer on the way."""
+        """Compute the last layer's rows in `space.x`. Yield the input of each linear layer on the way, in float32."""
         n, epsilon = len(pieces), np.float32(self.epsilon)
         starts = np.concatenate([[0], ends[:-1]])
         places = np.arange(n) - np.repeat(starts, ends - starts)
@@ -124,9 +129,8 @@ class Bert:
         norms.add_and_normalize(space.x, space.more, n, *self.table_norm, epsilon)
         for layer in self.layers:
             yield space.x[:n]
-            self._linear(layer.attention, space.x, n, space, space.projected)
+            self._linear(layer.attention, space.x, n, space, space.rounded if space.in_tiles else space.projected)
             if space.in_tiles:
-                products.round_rows(space.projected, n, space.rounded)
                 attention.attend_in_tiles(space.rounded, ends, self.heads, *space.working, space.taken)
             else:
                 attention.attend(space.projected, ends, self.heads, *space.working, space.taken)
@@ -135,19 +139,24 @@ class Bert:
             norms.add_and_normalize(space.x, space.more, n, *layer.attention_norm, epsilon)
             yield space.x[:n]
             self._linear(layer.widened, space.x, n, space, space.hidden)
-            activations.gelu(space.hidden, n)
+            if self.exactness == "float32":
+                activations.gelu(space.hidden, n)
             yield space.hidden[:n]
-            self._linear(layer.narrowed, space.hidden, n, space, space.more)
+            self._linear(layer.narrowed, space.hidden, n, space, space.more, activated=self.exactness != "float32")
             norms.add_and_normalize(space.x, space.more, n, *layer.norm, epsilon)
 
-    def _linear(self, layer: Linear, x: Singles, n: int, space: _Workspace, out: Singles) -> None:
+    def _linear(
+        self, layer: Linear, x: Singles, n: int, space: _Workspace, out: Singles, *, activated: bool = False
+    ) -> None:
+        """Compute a layer; `activated` applies GELU to its inputs as they are rounded."""
         rows = space.rows if x.shape[1] == self.dim else space.wide_rows
         if self.exactness == "int8":
-            products.quantize_rows(x, n, layer.smoothing, rows, space.scales, space.totals)
+            quantize = products.quantize_activated if activated else products.quantize_rows
+            quantize(x, n, layer.smoothing, rows, space.scales, space.totals)
             scales = (layer.units, layer.bias, space.scales, space.totals)
             products.quantized_products(rows, n, layer.panels, *scales, space.tile, out)
         elif self.exactness == "bfloat16":
-            products.round_rows(x, n, rows)
+            (products.round_activated if activated else products.round_rows)(x, n, rows)
             products.rounded_products(rows, n, layer.panels, layer.bias, space.tile, out)
         else:
             products.products(x, n, layer.panels, layer.bias, space.tile, out)
