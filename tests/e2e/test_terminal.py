@@ -281,6 +281,27 @@ def test_a_bar_moves_and_what_is_printed_meanwhile_is_escaped(tmp_path: Path) ->
         assert steering not in shown
 
 
+def test_a_bar_within_a_bar_moves_beneath_it(tmp_path: Path) -> None:
+    """Drawn by a console of its own, it was text above the first bar: `utility corpus` showed `\\x1b[2K`."""
+    code = (
+        "import os, time\nos.environ['COLUMNS'] = '200'\n"
+        "from dptext.cli import terminal\nterminal.open_streams()\n"
+        "from dptext.cli.terminal import counted, say\n"
+        "with counted('judging', 'rows') as outer:\n"
+        "    for i in range(2):\n"
+        "        with counted('embedding', 'texts') as inner:\n"
+        "            inner(3, 9); time.sleep(.15); inner(9, 9); time.sleep(.15)\n"
+        "        outer(i + 1, 2)\n"
+        "with counted('after', 'texts') as tell:\n"
+        "    tell(4, 4)\n"
+    )
+    with on_a_terminal([sys.executable, "-c", code], tmp_path) as (process, ours):
+        shown = read_all(ours)
+        assert process.wait(30) == 0, shown
+    assert all(each in shown for each in ("judging", "2/2", "embedding", "9/9", "after", "4/4"))
+    assert "\\x" not in shown
+
+
 def test_every_console_is_made_by_the_terminal() -> None:
     """A console of its own would print escape sequences through a stream that shows them."""
     folder = Path(terminal.__file__).parent

@@ -20,6 +20,7 @@ from dptext.errors import ConfigError
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.progress import Progress
 
 
 #: Control characters but tab and line end; characters that reverse the direction of text or end a line invisibly.
@@ -33,10 +34,10 @@ def escaped(text: str) -> str:
         >>> print(escaped("a\x1b[31mb\u202ec"))
         a\x1b[31mb\u202ec
     """
-    return _CONTROLS.sub(_shown, text)
+    return _CONTROLS.sub(_code, text)
 
 
-def _shown(found: re.Match[str]) -> str:
+def _code(found: re.Match[str]) -> str:
     code = ord(found.group())
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
 
@@ -136,9 +137,13 @@ def bars() -> Console:
 
 DRAFTED = "texts and drafts"  #: what a language model writes, as progress counts it
 LINE_EVERY_SECONDS = 10.0
-FIRST_LINE_SECONDS = 2.0  # after which the first line comes
+FIRST_LINE_SECONDS = 2.0  # after which the first line comes, and the least time from one to the next
 #: Share of all items, and seconds, one of which must have passed since the first items for an estimate of the rest.
 _SHARE_KNOWN, _SECONDS_KNOWN = 0.05, 20.0
+
+
+#: What is on the screen now, at most one: a second one would write its movements of the cursor as text above the first.
+_shown: list[Progress] = []
 
 
 class Tell(Protocol):
@@ -153,14 +158,31 @@ def say(line: str) -> None:
 
 @contextlib.contextmanager
 def counted(title: str, unit: str = "", *, every: float = LINE_EVERY_SECONDS) -> Iterator[Tell]:
-    """Show progress as a bar, or as a line every `every` seconds (0: at each call).
+    """Show progress as a bar, or as lines: the first after two seconds, the last ones `every` seconds apart.
 
-    The first line comes at once if nothing is done yet, as a model may be loaded now, else after two seconds.
-    `unit` is the default unit.
+    From one to the next half of the time passes that has passed already. The first line comes at once if nothing is
+    done yet, as a model may be loaded now. `every=0`: a line at each call.
+    `unit` is the default unit. A count within another is a bar beneath it, as long as it lasts.
     """
     if not sys.stderr.isatty():
         yield _lines(title, unit, every)
         return
+    within = bool(_shown)
+    with contextlib.nullcontext(_shown[0]) if within else _on_screen() as bar:
+        task = bar.add_task(escaped(title), total=None, what=unit)
+
+        def tell(done: int, total: int | None, what: str = unit, /) -> None:
+            bar.update(task, completed=done, total=total, what=what)
+
+        try:
+            yield tell
+        finally:
+            if within:
+                bar.remove_task(task)
+
+
+@contextlib.contextmanager
+def _on_screen() -> Iterator[Progress]:
     from rich import progress
 
     columns = (
@@ -172,17 +194,16 @@ def counted(title: str, unit: str = "", *, every: float = LINE_EVERY_SECONDS) ->
         progress.TimeRemainingColumn(),
     )
     with progress.Progress(*columns, console=bars()) as bar:
-        task = bar.add_task(escaped(title), total=None, what=unit)
-
-        def tell(done: int, total: int | None, what: str = unit, /) -> None:
-            bar.update(task, completed=done, total=total, what=what)
-
-        yield tell
+        _shown.append(bar)
+        try:
+            yield bar
+        finally:
+            _shown.clear()
 
 
 def _lines(title: str, unit: str, every: float) -> Tell:
     began = time.monotonic()
-    last, before = began - max(0.0, every - FIRST_LINE_SECONDS), -1
+    last, before = began, -1
     first: tuple[float, int] | None = None  # when the first items were done, and how many
 
     def tell(done: int, total: int | None, what: str = unit, /) -> None:
@@ -193,7 +214,7 @@ def _lines(title: str, unit: str, every: float) -> Tell:
         if first is None and done:
             first = now, done
         begins, before = before < 0 and not done, done
-        if begins or now - last >= every:
+        if begins or now - last >= min(every, max(FIRST_LINE_SECONDS, (last - began) / 2)):
             last = now
             among = "" if total is None else f" of {total:,}"
             left = "" if first is None or total is None else _left(now - first[0], done - first[1], total - done, total)

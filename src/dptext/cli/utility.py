@@ -267,16 +267,18 @@ def table(
         embedder = load_encoder(encoder, judged=originals)
         for texts in (pool, originals):  # with progress; public texts first, so that no private one tells what is kept
             embedder.embed(texts)
-        return utility_table(
-            _rows(judged),
-            private=judged.originals,
-            test=test,
-            embedder=embedder,
-            classifier=classifier,
-            seed=judged.seed,
-            pool=pool,
-            epsilon=judged.epsilon,
-        )
+        with counted("judging", "rows") as tell:
+            return utility_table(
+                _rows(judged),
+                private=judged.originals,
+                test=test,
+                embedder=embedder,
+                classifier=classifier,
+                seed=judged.seed,
+                pool=pool,
+                epsilon=judged.epsilon,
+                on_progress=tell,
+            )
 
 
 def cell(value: Estimate | float | None, shown: Callable[[Estimate], str]) -> str:

@@ -70,7 +70,7 @@ class PlainTexts(Sequence[str]):
     def strings(self) -> list[str]:
         """Return the strings of Python, which are made at the first call."""
         if self._made is None:
-            self._made = self._array.to_numpy(zero_copy_only=False).tolist()
+            self._made = self._array.to_pylist()  # by `to_numpy` pyarrow would import pandas, which takes .4 seconds
         return self._made
 
     def __len__(self) -> int:
@@ -141,7 +141,7 @@ def load_pyarrow() -> tuple[ModuleType, ModuleType]:
 
 
 def values_of(column: Any) -> Sequence[object]:
-    """Return the values of a pyarrow array. Texts are converted far faster than other types."""
+    """Return the values of a pyarrow array. Texts are converted when they are first asked for."""
     values: list[object]
     kind = str(getattr(column.type, "value_type", column.type))
     if kind in _SHORT_FLOATS and kind != str(column.type) and hasattr(column, "dictionary_decode"):
@@ -150,12 +150,10 @@ def values_of(column: Any) -> Sequence[object]:
         numbers = column.fill_null(0).to_numpy(zero_copy_only=False)
         valid = column.is_valid().to_numpy(zero_copy_only=False)
         values = [shortest(each) if there else None for each, there in zip(numbers, valid, strict=True)]
-    elif str(column.type) not in {"string", "large_string"}:
-        values = column.to_pylist()
-    elif (found := PlainTexts.of(column)) is not None:
+    elif str(column.type) in {"string", "large_string"} and (found := PlainTexts.of(column)) is not None:
         return found
     else:
-        values = column.to_numpy(zero_copy_only=False).tolist()
+        values = column.to_pylist()
     return values
 
 

@@ -16,7 +16,7 @@ each record by one of the public texts at this epsilon and delta 0, solved on th
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -139,6 +139,7 @@ def utility_table(
     seed: int = 0,
     pool: Sequence[str] = (),
     epsilon: float | None = None,
+    on_progress: Callable[[int, int], None] | None = None,
 ) -> UtilityTable:
     """Build the table: for each row the accuracy of a classifier that learned from its outputs, and their fidelity.
 
@@ -146,7 +147,8 @@ def utility_table(
     other real records, neither public nor private, to measure accuracy on; both may be anything that `as_records`
     accepts. `embedder`, for the cosines, is public, all-MiniLM-L6-v2 by default. `classifier` is a name, or a trainer.
     `seed` is of candidates, bootstrap and training. The `pool` of public texts and the `epsilon` of a record are for
-    the limit, which needs both. ConfigError: a baseline is missing, or releases do not match the private records.
+    the limit, which needs both. `on_progress` gets the number of rows done, and that of all.
+    ConfigError: a baseline is missing, or releases do not match the private records.
     MissingExtraError: the package of the classifier, or of the default embedder, is absent.
     """
     private, test = as_records(private), as_records(test)
@@ -168,8 +170,12 @@ def utility_table(
 
     learner = classifier if isinstance(classifier, str) else getattr(classifier, "__name__", type(classifier).__name__)
     most = limit(embedded.at(texts) @ embedded.at(pool).T, epsilon=epsilon) if pool and epsilon else None
-    made = tuple(row(name, releases) for name, releases in released.items())
-    return UtilityTable(made, learner, embedder.name, len(private), len(test), seed, most)
+    made = []
+    for name, releases in released.items():
+        if on_progress is not None:
+            on_progress(len(made), len(released))
+        made.append(row(name, releases))
+    return UtilityTable(tuple(made), learner, embedder.name, len(private), len(test), seed, most)
 
 
 def required_rows(private: Sequence[Record]) -> tuple[str, ...]:

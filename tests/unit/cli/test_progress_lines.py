@@ -24,18 +24,23 @@ def passes(monkeypatch: pytest.MonkeyPatch) -> Passes:
     return later
 
 
-def test_the_first_line_comes_after_two_seconds_and_others_every_ten(
+def test_the_first_line_comes_after_two_seconds_and_later_ones_are_further_apart(
     passes: Passes, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with counted("writing", "texts") as tell:
-        for done in range(1, 31):
+        for done in range(1, 51):
             passes(1)
-            tell(done, 40)
+            tell(done, 60)
     lines = capsys.readouterr().err.splitlines()
     assert lines == [
-        "writing: 2 of 40 texts, 2 s",
-        "writing: 12 of 40 texts, 12 s, about 28 s more",
-        "writing: 22 of 40 texts, 22 s, about 18 s more",
+        "writing: 2 of 60 texts, 2 s",
+        "writing: 4 of 60 texts, 4 s, about 56 s more",
+        "writing: 6 of 60 texts, 6 s, about 54 s more",
+        "writing: 9 of 60 texts, 9 s, about 51 s more",
+        "writing: 14 of 60 texts, 14 s, about 46 s more",
+        "writing: 21 of 60 texts, 21 s, about 39 s more",
+        "writing: 31 of 60 texts, 31 s, about 29 s more",
+        "writing: 41 of 60 texts, 41 s, about 19 s more",
     ]
 
 
