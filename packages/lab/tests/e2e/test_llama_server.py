@@ -49,14 +49,16 @@ def test_the_server_takes_biases_and_follows_them(base: str) -> None:
 def test_each_writer_writes_the_words_of_the_noisy_numbers(name: str, base: str, tmp_path: Path) -> None:
     rome.summary().write(tmp_path / "a.summary")
     writer = {"builtin": name, "model": f"model:{packaged()}", "endpoint": f"endpoint:{base}#smollm2"}[name]
-    given = ("write", "a.summary", "out.jsonl", "--writer", writer, "--size", 60, "--set", "drafts=16", "--seed", 1)
-    given += ("--set", "matches=3")
+    # By 16 drafts the model here wrote .12 to .49 with four seeds, by 64 .24 to .30. A server's texts differ each time.
+    drafts, size = (16, 120) if name == "endpoint" else (64, 60)
+    given = ("write", "a.summary", "out.jsonl", "--writer", writer, "--size", size, "--seed", 1)
+    given += ("--set", f"drafts={drafts}", "--set", "matches=3")
     rates = []
     for steered in ("true", "false"):
         done = dptext(*given, "--force", "--set", f"steered={steered}", cwd=tmp_path)
         assert done.returncode == 0, done.stderr
         texts = [json.loads(line)["text"].lower() for line in (tmp_path / "out.jsonl").read_text().splitlines()]
         rates.append(np.mean(["rome" in text for text in texts]))
-    assert rates[1] < 0.25
-    # Biases stand still while a text is written, and a word of several tokens has none.
-    assert rates[0] > (0.12 if name == "endpoint" else 0.35)
+    assert rates[1] < 0.1
+    # Biases of a server stand still while a text is written, and a word of several tokens has none.
+    assert rates[0] > (0.04 if name == "endpoint" else 0.2)
