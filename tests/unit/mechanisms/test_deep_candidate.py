@@ -405,7 +405,7 @@ def test_the_precision_reaches_the_encoder(encoder: str, monkeypatch: pytest.Mon
 
 @pytest.mark.slow
 def test_contract_of_a_distilled_encoder(distilled: DeepCandidateMechanism) -> None:
-    names = [name for name in CHECKS if name not in ("guarantee", "fit")]
+    names = [name for name in CHECKS if name not in ("guarantee", "fit", "epsilon")]  # they fit with a real encoder
     assert check_mechanism(distilled, PUBLIC[:5], checks=names) == tuple(names)
 
 

@@ -292,6 +292,35 @@ def test_numerical_distributions_speak_of_deltas_that_their_rounding_cannot_reac
     assert accounting.epsilon([TRAINING], 1e-10) < every / 5
 
 
+@pytest.mark.parametrize("runs", [10**3, 10**5, 10**6])
+def test_rounding_of_transforms_is_less_than_is_subtracted_from_delta(runs: int) -> None:
+    """By the exact distribution of a sum of coins. Of 10^5 runs it is 4.6e-12 of probability: 1e-12 is too little."""
+    from dp_accounting.pld import common
+    from scipy import stats
+
+    _, found = common.self_convolve([0.25, 0.5, 0.25], runs)
+    wrong = np.abs(np.cumsum(found - stats.binom.pmf(np.arange(2 * runs + 1), 2 * runs, 0.5))).max()
+    assert wrong < max(1e-12, runs * 2.0**-52)
+    assert runs < 10**5 or wrong > 1e-12
+
+
+def test_more_runs_need_a_larger_delta() -> None:
+    long = SampledGaussianEvent(1.0, 1e-3, 10**6)  # 2^-52 of each run are 2.2e-10
+    every = accounting.epsilon([GaussianEvent(0.5, 10**6)], 2e-9)
+    assert accounting.epsilon([long], 2e-9) == pytest.approx(every, rel=1e-9)
+    assert accounting.epsilon([long], 3e-9) < 20
+
+
+@pytest.mark.parametrize(("rate", "steps"), [(1e-3, 10**6), (3e-4, 10**7), (3e-5, 10**9)])
+def test_a_long_training_at_a_small_rate_is_no_training_of_all_records(rate: float, steps: int) -> None:
+    """Beyond 1.3 million steps 4 million was stated. In the limit of many steps the losses are Gaussian."""
+    limit = rate * math.sqrt(steps * math.expm1(1.0))
+    added = accounting.epsilon([SampledGaussianEvent(1.0, rate, steps)], 1e-5, relation=Relation.ADD_OR_REMOVE_ONE)
+    expected = curves.gaussian_epsilon(1 / limit, 1e-5)
+    assert 0.99 * expected < added < 1.6 * expected  # of 10^9 steps the rounding up of losses is half of that
+    assert added < accounting.epsilon([SampledGaussianEvent(1.0, rate, steps)], 1e-5) < 20
+
+
 @pytest.mark.slow
 def test_a_calibration_beyond_reason_returns() -> None:
     began = time.process_time()
