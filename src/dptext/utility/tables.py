@@ -170,7 +170,7 @@ def utility_table(
 
     learner = classifier if isinstance(classifier, str) else getattr(classifier, "__name__", type(classifier).__name__)
     most = limit(embedded.at(texts) @ embedded.at(pool).T, epsilon=epsilon) if pool and epsilon else None
-    made = []
+    made: list[UtilityRow] = []
     for name, releases in released.items():
         if on_progress is not None:
             on_progress(len(made), len(released))
