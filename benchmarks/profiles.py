@@ -2,9 +2,9 @@
 
 `OMP_NUM_THREADS=1 python benchmarks/profiles.py`: 2,000 records of SNIPS (where DPTEXT_DATA, default ../shared/data,
 has it; else of the built-in sample) go through `privatize_file` and are summarized with words and topics; then the
-model `builtin` writes 64 texts from the summary. Seconds are of the processor. The floor of a part is
-the longer of its operations at the fastest rate of products in float32 or in the precision that these jobs compute in,
-and its bytes at the rate of a copy, both measured here. Reading, writing and tokens count the bytes of their text, a language model the
+model `builtin` writes 64 texts from the summary. Seconds are of the processor. The floor of a part is the longer of its
+operations at the fastest rate of products in float32 or in the precision that these jobs compute in, and its bytes at
+the rate of a copy, both measured here. Reading, writing and tokens count the bytes of their text, a language model the
 products of each token that it reads. Exits 1 where encoding takes more than five times its floor, or where what no part
 explains takes more than a quarter of a job.
 """
