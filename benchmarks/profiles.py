@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 
 import dptext.language.llama
+import dptext.language.writing
 import dptext.runs.files
 from _timing import Rows, seconds
 from adept import corpus
@@ -173,6 +174,7 @@ def main() -> int:
         (LlamaContexts, "_read", "reading tokens", reading),
         (LlamaContexts, "_head", "scores of tokens", next_word),
         (dptext.language.llama, "log_probabilities", "probabilities", lambda found, *_: (0, found.nbytes)),
+        *((dptext.language.writing, each, "choice", lambda *_: (0, 0)) for each in ("options_of", "draw_by_weight")),
     ):
         clock.watch(owner, function, part, work)
     rows = Rows()
