@@ -29,6 +29,14 @@ def in_version(text: str, version: str) -> str:
     return _STATED.sub(rf"\g<1>{version}", text)
 
 
+def dated(text: str, day: str) -> str:
+    """Return the text of a file of citations, released on another day. ValueError: it states no day."""
+    found, n = re.subn(r"^(date-released: ).*$", rf"\g<1>{day}", text, flags=re.MULTILINE)
+    if n != 1:
+        raise ValueError("Expected one line date-released: in CITATION.cff.")
+    return found
+
+
 def cut(changelog: str, version: str, day: str) -> str:
     """Return the changelog with all that is unreleased under the version. ValueError: it has no part "[Unreleased]"."""
     head, mark, rest = changelog.partition("## [Unreleased]\n")
@@ -43,8 +51,10 @@ def release(version: str, tree: Path, out: Path) -> Path:
     for name in STATING:
         path = tree / name
         path.write_text(in_version(path.read_text("utf-8"), version), "utf-8")
-    changelog = tree / "CHANGELOG.md"
-    changelog.write_text(cut(changelog.read_text("utf-8"), version, f"{datetime.now(UTC):%Y-%m-%d}"), "utf-8")
+    day = f"{datetime.now(UTC):%Y-%m-%d}"
+    changelog, citation = tree / "CHANGELOG.md", tree / "CITATION.cff"
+    changelog.write_text(cut(changelog.read_text("utf-8"), version, day), "utf-8")
+    citation.write_text(dated(citation.read_text("utf-8"), day), "utf-8")
     return build(tree, out)
 
 

@@ -12,7 +12,7 @@ import pytest
 import yaml
 from packaging.requirements import Requirement
 
-from release import STATING, cut, in_version, stated
+from release import STATING, cut, dated, in_version, stated
 
 ROOT = Path(__file__).parents[2]
 PROJECTS = {
@@ -60,6 +60,9 @@ def test_the_changelog_is_cut() -> None:
     assert "[9.9] - 2030-01-02" in cut((ROOT / "CHANGELOG.md").read_text("utf-8"), "9.9", "2030-01-02")
     with pytest.raises(ValueError, match="Unreleased"):
         cut("# C\n", "2.0", "2030-01-02")
+    assert dated("version: 1\ndate-released: 2026-01-01\n", "2030-01-02") == "version: 1\ndate-released: 2030-01-02\n"
+    with pytest.raises(ValueError, match="date-released"):
+        dated("version: 1\n", "2030-01-02")
 
 
 def test_the_citation_has_what_its_format_asks_for() -> None:
