@@ -2,7 +2,7 @@
 
 `OMP_NUM_THREADS=1 python benchmarks/profiles.py`: 2,000 records of SNIPS (where DPTEXT_DATA, default ../shared/data,
 has it; else of the built-in sample) go through `privatize_file` and are summarized with words and topics; then the
-model `builtin` writes 64 texts from the summary. Seconds are of the processor. The floor of a part is the longer of its
+model `builtin` writes 16 texts from the summary. Seconds are of the processor. The floor of a part is the longer of its
 operations at the fastest rate of products in float32 or in the precision that these jobs compute in, and its bytes at
 the rate of a copy, both measured here. Reading, writing and tokens count the bytes of their text, a language model the
 products of each token that it reads. Exits 1 where encoding takes more than five times its floor, or where what no part
@@ -56,7 +56,7 @@ from dptext_lab.adept.net.model import AnnotatedModel
 from sentence_encoder import PRODUCTS, products_of_a_layer
 
 MOST_OF_FLOOR, MOST_REST = 5.0, 0.25
-RECORDS, ROUNDS, WRITTEN = 2000, 3, 64
+RECORDS, ROUNDS, WRITTEN = 2000, 3, 16
 #: A summary of all blocks, and public drafts for the model that writes from it.
 SUMMARY: dict[str, Any] = {"kind": "summary", "topics": 64, "marks": 5, "drafts": 64, "about": RECORDS}
 Work = Callable[..., tuple[float, float]]  # operations and bytes copied, of what a call returned and its arguments
