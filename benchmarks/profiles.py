@@ -3,8 +3,8 @@
 `OMP_NUM_THREADS=1 python benchmarks/profiles.py`: 2,000 records of SNIPS (where DPTEXT_DATA, default ../shared/data,
 has it; else of the built-in sample) go through `privatize_file` and are summarized with words and topics; then the
 model `builtin` writes 16 texts from the summary. Seconds are of the processor. The floor of a part is the longer of its
-operations at the fastest rate of products in float32 or in the precision that these jobs compute in, and its bytes at
-the rate of a copy, both measured here. Reading, writing and tokens count the bytes of their text, a language model the
+operations at the fastest rate of products that this processor has in any precision, and its bytes at the rate of a
+copy, both measured here. Reading, writing and tokens count the bytes of their text, a language model the
 products of each token that it reads. Exits 1 where encoding takes more than five times its floor, or where what no part
 explains takes more than a quarter of a job.
 """
@@ -123,7 +123,7 @@ def next_word(found: Any, contexts: LlamaContexts, *_: Any) -> tuple[float, floa
 def rates() -> tuple[float, float]:
     """Operations a second of the fastest products, and bytes a second of a copy, one thread; the best of five."""
     a, b, c = np.ones((1500, 1500), np.float32), np.ones(1 << 25), np.ones(1 << 25)
-    tiles = {"float32", best_there_is("auto")}
+    tiles = {best_there_is(asked) for asked in ("float32", "bfloat16", "int8")}
     taken = seconds(
         {
             "copy": lambda: np.copyto(c, b),
