@@ -71,10 +71,11 @@ def room(tmp_path_factory: pytest.TempPathFactory, vectors: Path) -> Iterator[Pa
             ["fit", "--spec", "spec.toml", "--out", "model"],
             ["budget", "open", "books", "--epsilon", "100", "--unit", "document", "--ledger", "books.db"],
             ["compare", "e.toml", "--out", "grid", "--workers", "1"],
+            ["summarize", "other.jsonl", "kept.summary", *SUMMARY],
         ],
         room,
     )
-    assert [code for code, _ in made] == [0] * 4, made
+    assert [code for code, _ in made] == [0] * 5, made
     for name, mode in (("unreadable.jsonl", 0), ("closed", 0), ("readonly", 0o500)):
         (room / name).chmod(mode)
     yield room
@@ -185,7 +186,7 @@ TABLE: list[tuple[str, str, dict[str, str], list[str]]] = [
         ["in.jsonl", "made.summary", *SUMMARY, *LEDGER, "--subject-field", "who", "--subject-key", "@"]),
     ("write", "summary", BAD_INPUTS, ["@", "made.jsonl"]),
     ("write", "target", BAD_OUTPUTS, ["made.summary", "@"]),
-    ("write", "public", FEW_INPUTS, ["in.jsonl", "made.jsonl", "--public", "@"]),
+    ("write", "public", FEW_INPUTS, ["kept.summary", "made.jsonl", "--public", "@"]),
     ("summary show", "summary", BAD_INPUTS, ["@"]),
     ("summary add", "paths", BAD_OUTPUTS, ["@", "made.summary", "both.summary"]),
     ("serve", "models", BAD_FOLDERS, ["--models", "@", "--ledger", "books.db"]),

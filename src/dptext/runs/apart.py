@@ -22,7 +22,8 @@ _SAME: Final = "Expected a public pool other than the private corpus: texts of t
 def refuse_same(private: object, public: object) -> None:
     """Raise ConfigError if the pool is the private corpus, or a file of it, as `are_same` tells."""
     if are_same(private, public):
-        found = f" Found both in {str(private)!r}." if isinstance(private, str | PathLike) else ""
+        paths = isinstance(private, str | PathLike) and isinstance(public, str | PathLike)
+        found = f" Found the same in {str(private)!r} and {str(public)!r}." if paths else ""
         raise ConfigError(_SAME + found)
 
 

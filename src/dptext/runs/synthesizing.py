@@ -242,8 +242,9 @@ def run(
         due.weigh(due.payment.key, None)
     fitted.rehearse(private.nothing)
     first = measured_first(fitted) if settled or on_measured is not None else None
-    if first is not None:
-        first[0].rehearse(Private((), fields, {}).nothing)  # in this process: the summary can be written as bytes
+    here = Private((), fields, {}).nothing
+    if first is not None and (first[0] is not fitted or private.nothing is not here):
+        first[0].rehearse(here)  # in this process: the summary can be written as bytes
     private = private.kept()
     charged, left, key, settle = None, "", "", None
     if due is not None and payment is not None:

@@ -12,6 +12,7 @@ Let s be the coordinates of a vector that may be negative, and u the others. If 
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -178,13 +179,17 @@ class PrivateSum:
         if self._authors is None:
             np.add.at(self._total, cells, steps)
             return
-        for author, where, what in zip(authors or [], cells, steps, strict=True):
+        rows_of: defaultdict[str, list[int]] = defaultdict(list)
+        for row, author in zip(range(len(cells)), authors or [], strict=True):
             if author:
-                before = self._authors.get(author, (where[:0], what[:0]))
-                names, rows = np.unique(np.concatenate([before[0], where]), return_inverse=True)
-                summed = np.zeros(len(names), np.int64)
-                np.add.at(summed, rows, np.concatenate([before[1], what]))
-                self._authors[author] = names, summed
+                rows_of[author].append(row)
+        nothing = np.empty(0, np.int64)
+        for author, rows in rows_of.items():
+            where, what = self._authors.get(author, (nothing, nothing))
+            names, places = np.unique(np.concatenate([where, cells[rows].ravel()]), return_inverse=True)
+            summed = np.zeros(len(names), np.int64)
+            np.add.at(summed, places, np.concatenate([what, steps[rows].ravel()]))
+            self._authors[author] = names, summed
 
     def _clean(self) -> Integers:
         """The sum without noise: private, and for `release` alone."""
