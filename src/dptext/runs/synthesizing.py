@@ -245,6 +245,7 @@ def run(
     here = Private((), fields, {}).nothing
     if first is not None and (first[0] is not fitted or private.nothing is not here):
         first[0].rehearse(here)  # in this process: the summary can be written as bytes
+    certified = statement.certificate(IN_MEMORY, "", 0, charged=None, fields={})
     private = private.kept()
     charged, left, key, settle = None, "", "", None
     if due is not None and payment is not None:
@@ -252,14 +253,14 @@ def run(
         charged, left = _charge(statement, due, key, private), payment.left()
         if charged is not None:
             charged, settle = replace(charged, stream=stream), partial(due.settle, key, stream_mark(stream))
-    certified = partial(statement.certificate, IN_MEMORY, charged=charged, fields={})
+    certified = replace(certified, charged=charged)
     try:
         if first is None:
             found = fitted.synthesize(private.corpus, Draws(randomness))
         else:
             summary = first[0].measure(private.corpus, Draws(randomness))
             data = summary.to_bytes()
-            measured = certified(hashlib.sha256(data).hexdigest(), 0)
+            measured = replace(certified, sha256=hashlib.sha256(data).hexdigest())
             if on_measured is not None:
                 on_measured(data, measured)
     except BaseException as error:
@@ -329,7 +330,7 @@ def finished(
     if not isinstance(spec, WritesFromSummary):
         raise ConfigError(f"Expected a synthesis that writes from a summary, found {spec.kind}.")
     found = _written(spec, Summary.of_bytes(data), randomness or secure(), on_progress)
-    return _whole(found, lambda digest, n: replace(certificate, sha256=digest, records=n), fields)
+    return _whole(found, certificate, fields)
 
 
 def _written(spec: WritesFromSummary, summary: Summary, source: Randomness, on_progress: Progress | None) -> Synthetic:
@@ -341,13 +342,13 @@ def _written(spec: WritesFromSummary, summary: Summary, source: Randomness, on_p
     return found
 
 
-def _whole(found: Synthetic, certified: Callable[[str, int], Certificate], fields: Fields) -> Synthesized:
-    """Return what was written, with the certificate of this sha256 and number of records."""
+def _whole(found: Synthetic, certified: Certificate, fields: Fields) -> Synthesized:
+    """Return what was written, with the certificate of the run for its sha256 and number of records."""
     both = enumerate(zip(found.texts, found.labels, strict=True))
     releases = tuple(Release(str(i), text, label) for i, (text, label) in both)
     alone = b"" if releases else found.data or found.report.to_json()
     named = Fields(text=fields.text, label=fields.label)
-    unsigned = certified("", len(releases))
+    unsigned = replace(certified, records=len(releases))
     made = Synthesized(releases, found.report, found.sentences, unsigned, data=alone, fields=named)
     if made.has_summary:  # names of columns are the user's words, and those of what is written from it
         unsigned = replace(unsigned, fields=made.columns.renamed)

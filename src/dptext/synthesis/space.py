@@ -7,6 +7,7 @@ exact and no batch changes a sum.
 from __future__ import annotations
 
 import hashlib
+import math
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from dptext.text.tokens import words_of
 from dptext.types import Floats
 
 _GRID: Final = 2.0**-10  # step of a feature
+_EXACT: Final = 2.0**23  # single precision holds all whole numbers to twice this
 _STEP: Final = 2.0**-20  # step of a direction
 _LARGEST: Final = 2.0**22  # bound on a direction's sum of sizes: 53 bits hold all sums of its products with features
 _WHITENING: Final = 0.25  # directions are divided by the fourth root of their variance: half-way to equal variances
@@ -116,8 +118,16 @@ def says_something(text: str) -> bool:
 
 
 def nearest(features: Floats, anchors: Floats) -> Floats:
-    """Return the product of each row with its nearest anchor, `(n,)`. It is exact, as features lie on a grid."""
-    return np.asarray((features[:, : anchors.shape[1]] @ anchors.T).max(axis=1))
+    """Return the product of each row with its nearest anchor, `(n,)`. It is exact, as features lie on a grid.
+
+    No sum of products is larger than the product of both lengths (Cauchy-Schwarz), so that single precision holds each
+    of vectors of usual length.
+    """
+    own = features[:, : anchors.shape[1]]
+    longest = math.prod(math.sqrt(np.square(each).sum(axis=1).max(initial=0.0)) for each in (own, anchors))
+    if longest < _EXACT * _GRID**2:
+        return np.asarray((own.astype(np.float32) @ anchors.astype(np.float32).T).max(axis=1), np.float64)
+    return np.asarray((own @ anchors.T).max(axis=1))
 
 
 @dataclass(frozen=True, slots=True)

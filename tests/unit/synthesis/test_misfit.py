@@ -19,6 +19,7 @@ from dptext.synthesis.measured import FIT_SHARE
 from dptext.synthesis.pool_findings import CorpusFit
 from dptext.synthesis.prototypes import Prototypes
 from dptext.synthesis.report import Topics
+from dptext.synthesis.space import nearest
 from dptext.synthesis.spec import Fitted
 from dptext.synthesis.summary import SummarySpec
 from dptext.synthesis.sums import STEPS, Draws, Noise, PrivateSum
@@ -142,3 +143,14 @@ def test_false_alarms_are_rare_and_misfits_are_found_in_noise() -> None:
             for x, n in zip(unlike, units, strict=True)
         ]
         assert low <= np.mean(alarms) <= high
+
+
+@pytest.mark.parametrize("length", [1, 2, 3, 5])
+def test_products_of_features_are_exact(length: int) -> None:
+    """A sum that single precision rounded would follow the order in which a library adds up, and so the company."""
+    random = np.random.default_rng(length)
+    rows, anchors = (random.normal(size=(n, 384)) for n in (60, 40))
+    rows, anchors = (np.rint(length * 1024 * each / np.linalg.norm(each, axis=1)[:, None]) for each in (rows, anchors))
+    anchors[:20] = rows[:20]  # the largest product of all
+    whole = [[sum(int(a) * int(b) for a, b in zip(row, other, strict=True)) for other in anchors] for row in rows]
+    assert (nearest(rows / 1024, anchors / 1024) * 2**20).tolist() == [max(each) for each in whole]
