@@ -75,8 +75,9 @@ class LedgerFile:
 
     def require_same(self, *, unsure: bool = False) -> None:
         """Raise LedgerGoneError if a file is gone, or if another file has its name."""
+        place = self._place
         for suffix, known in list(self._known.items()):
-            found = _identity(self._place(suffix))
+            found = _identity(place + suffix)
             if found != known:
                 raise LedgerGoneError(
                     f"Expected {self.path}{suffix} to be the file of the ledger that was opened, found "
@@ -92,12 +93,14 @@ class LedgerFile:
             self._learn(suffix)
 
     def _learn(self, suffix: str) -> None:
-        found = _identity(self._place(suffix))
-        if found is not None:
-            self._known.setdefault(suffix, found)
+        if suffix not in self._known and (found := _identity(self._place + suffix)) is not None:
+            self._known[suffix] = found
 
-    def _place(self, suffix: str) -> str:
-        return os.path.realpath(self.path) + suffix  # SQLite puts its other files beside the target of a link
+    @property
+    def _place(self) -> str:
+        """The path of the file itself: SQLite puts its other files beside the target of a link."""
+        path = str(self.path)
+        return os.path.realpath(path) if os.path.islink(path) else path  # noqa: PTH114 (each charge asks several times)
 
 
 class LedgerDatabase:

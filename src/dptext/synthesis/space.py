@@ -124,7 +124,7 @@ def nearest(features: Floats, anchors: Floats) -> Floats:
     of vectors of usual length.
     """
     own = features[:, : anchors.shape[1]]
-    longest = math.prod(math.sqrt(np.square(each).sum(axis=1).max(initial=0.0)) for each in (own, anchors))
+    longest = math.prod(math.sqrt(np.einsum("ij,ij->i", each, each).max(initial=0.0)) for each in (own, anchors))
     if longest < _EXACT * _GRID**2:
         return np.asarray((own.astype(np.float32) @ anchors.astype(np.float32).T).max(axis=1), np.float64)
     return np.asarray((own @ anchors.T).max(axis=1))
