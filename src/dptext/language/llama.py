@@ -94,6 +94,32 @@ class Llama:
         return LlamaContexts(self, prompts, max(lengths) + more)
 
 
+class _Workspace:
+    """Working memory for at most `most` rows. What a call leaves in it changes nothing: no row reads another.
+
+    The inputs of layers have their own width; the outputs have room for whole panels (see `Linear.padded`).
+    """
+
+    def __init__(self, network: Llama, n: int, shares: int) -> None:
+        first, dim = network.layers[0], network.words.shape[1]
+        self.most = -(-n // SPARE) * SPARE
+        self.x, self.rows, self.more = (room(self.most, width) for width in (dim, dim, len(first.narrowed.bias)))
+        self.taken, self.gated = (room(self.most, each.weights.shape[1]) for each in (first.mixed, first.narrowed))
+        self.projected, self.both = (room(self.most, len(each.bias)) for each in (first.attention, first.widened))
+        self.rounded = _rounded(self.most, (first.attention, first.mixed, first.narrowed))
+        self.tile, self.shares = room(SPARE, tiles.COLUMNS), room(tiles.ROWS, shares)
+        self.queries, self.scores = room(tiles.ROWS, network.head_dim), room(tiles.ROWS, attention.BLOCK)
+
+
+class _HeadWorkspace:
+    """Working memory for the logits of at most `most` rows, as `_Workspace`."""
+
+    def __init__(self, head: Linear, n: int) -> None:
+        self.most = -(-n // SPARE) * SPARE
+        self.rows, self.logits = room(self.most, head.weights.shape[1]), room(self.most, len(head.bias))
+        self.rounded, self.tile = _rounded(self.most, (head,)), room(SPARE, tiles.COLUMNS)
+
+
 class LlamaContexts:
     """Texts that a `Llama` has read so far: their keys, values and last `logits` `(n, vocabulary)`.
 
@@ -101,7 +127,9 @@ class LlamaContexts:
     and its whole blocks stand once, as they are the same in each.
     """
 
-    __slots__ = ("_cosines", "_keys", "_lengths", "_network", "_sines", "_table", "_values", "logits")
+    __slots__ = (
+        "_cosines", "_head_space", "_keys", "_lengths", "_network", "_sines", "_space", "_table", "_values", "logits",
+    )  # fmt: skip
 
     logits: Singles
 
@@ -122,6 +150,7 @@ class LlamaContexts:
         self._sines, self._cosines = np.sin(angles).astype(np.float32), np.cos(angles).astype(np.float32)
         self.logits = np.empty((n, len(network.words)), np.float32)
         self._lengths = np.full(n, start)
+        self._space, self._head_space = self._workspace(1), _HeadWorkspace(network.head, 1)
         if start:
             self._read([0] * start, range(start), prompts[0][:start])
             first, *others = self._table[:, start // width].tolist()
@@ -161,40 +190,41 @@ class LlamaContexts:
 
     def _read(self, owners: Sequence[int], places: Sequence[int], tokens: Sequence[int]) -> Singles:
         """Compute the last layer's rows for these tokens, and keep the tokens' keys and values."""
-        network, n = self._network, len(tokens)
-        first, dim = network.layers[0], network.words.shape[1]
+        network, n, dim = self._network, len(tokens), self._network.words.shape[1]
         own, where = np.array(owners, np.int64), np.array(places, np.int64)
-        # The inputs of layers have their own width; the outputs have room for whole panels (see `Linear.padded`).
-        x, rows, more = _room(n, dim), _room(n, dim), _room(n, len(first.narrowed.bias))
-        taken, gated = (_room(n, layer.weights.shape[1]) for layer in (first.mixed, first.narrowed))
-        projected, both = (_room(n, len(layer.bias)) for layer in (first.attention, first.widened))
+        if -(-n // SPARE) * SPARE != self._space.most:
+            self._space = self._workspace(n)
+        space = self._space
+        x, rows, more, tile, rounded = space.x, space.rows, space.more, space.tile, space.rounded
         x[:n] = network.words[list(tokens)]
-        tile, shares = room(SPARE, tiles.COLUMNS), room(tiles.ROWS, self._table.shape[1] * attention.BLOCK)
-        queries, scores = room(tiles.ROWS, network.head_dim), room(tiles.ROWS, attention.BLOCK)
         for layer, keys, values in zip(network.layers, self._keys, self._values, strict=True):
             normalize(x, n, layer.norms[0], network.epsilon, rows)
-            _multiply(layer.attention, rows, n, tile, projected)
+            _multiply(layer.attention, rows, n, rounded, tile, space.projected)
             attention.attend_causally(
-                projected, own, where, self._sines, self._cosines, keys, values, self._table, queries, shares, scores,
-                taken,
+                space.projected, own, where, self._sines, self._cosines, keys, values, self._table, space.queries,
+                space.shares, space.scores, space.taken,
             )  # fmt: skip
-            _multiply(layer.mixed, taken, n, tile, more)
+            _multiply(layer.mixed, space.taken, n, rounded, tile, more)
             x[:n] += more[:n, :dim]
             normalize(x, n, layer.norms[1], network.epsilon, rows)
-            _multiply(layer.widened, rows, n, tile, both)
-            gate(both, n, gated)
-            _multiply(layer.narrowed, gated, n, tile, more)
+            _multiply(layer.widened, rows, n, rounded, tile, space.both)
+            gate(space.both, n, space.gated)
+            _multiply(layer.narrowed, space.gated, n, rounded, tile, more)
             x[:n] += more[:n, :dim]
         normalize(x, n, network.gain, network.epsilon, rows)
         return rows
 
+    def _workspace(self, n: int) -> _Workspace:
+        return _Workspace(self._network, n, self._table.shape[1] * attention.BLOCK)
+
     def _head(self, last: Singles) -> Singles:
-        n = len(last)
-        head = self._network.head
-        rows, found = _room(n, last.shape[1]), _room(n, len(head.bias))
-        rows[:n] = last
-        _multiply(head, rows, n, room(SPARE, tiles.COLUMNS), found)
-        return found[:n, : len(self._network.words)]
+        n, head = len(last), self._network.head
+        if -(-n // SPARE) * SPARE != self._head_space.most:
+            self._head_space = _HeadWorkspace(head, n)
+        space = self._head_space
+        space.rows[:n] = last
+        _multiply(head, space.rows, n, space.rounded, space.tile, space.logits)
+        return space.logits[:n, : len(self._network.words)]
 
 
 def _common(prompts: Sequence[Sequence[int]]) -> int:
@@ -204,13 +234,22 @@ def _common(prompts: Sequence[Sequence[int]]) -> int:
     return same if len(prompts) > 1 else 0
 
 
-def _multiply(layer: Linear, rows: Singles, n: int, tile: Singles, out: Singles) -> None:
+def _multiply(
+    layer: Linear, rows: Singles, n: int, rounded: Mapping[int, np.ndarray[Any, Any]], tile: Singles, out: Singles
+) -> None:
     if layer.panels.dtype != DTYPES["bfloat16"]:
         products(rows, n, layer.panels, layer.bias, tile, out)
         return
-    given = room(*rows.shape, dtype=DTYPES["bfloat16"])
+    given = rounded[rows.shape[1]]
     round_rows(rows, n, given)
     rounded_products(given, n, layer.panels, layer.bias, tile, out)
+
+
+def _rounded(n: int, layers: Sequence[Linear]) -> Mapping[int, np.ndarray[Any, Any]]:
+    """Return room for the rounded inputs of the layers that take bfloat16, by their width."""
+    dtype = DTYPES["bfloat16"]
+    widths = {each.weights.shape[1] for each in layers if each.panels.dtype == dtype}
+    return {width: room(n, width, dtype=dtype) for width in widths}
 
 
 def log_probabilities(logits: Singles) -> Floats:
@@ -218,10 +257,6 @@ def log_probabilities(logits: Singles) -> Floats:
     totals = np.empty(len(logits))
     log_totals(logits, len(logits), totals)
     return np.asarray(logits.astype(np.float64) - totals[:, None])
-
-
-def _room(n: int, width: int) -> Singles:
-    return room(max(-(-n // tiles.ROWS) * tiles.ROWS, SPARE), width)
 
 
 def completed(config: Mapping[str, Any]) -> dict[str, Any]:
