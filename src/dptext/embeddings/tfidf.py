@@ -36,14 +36,22 @@ def load_sklearn() -> ModuleType:
     return module
 
 
+_ASCII_WORD: Final = re.compile("[a-zA-Z0-9_]+")
+
+
 @functools.cache
 def _word() -> re.Pattern[str]:
     return re.compile(rf"\w+(?:[{mark_class()}]+\w*)*")
 
 
+def _words(text: str) -> list[str]:
+    """Return the words of a text: runs of letters, digits and underscores with their marks."""
+    return (_ASCII_WORD if text.isascii() else _word()).findall(text)
+
+
 def has_word(texts: Iterable[str], *, but: Collection[str] = ()) -> bool:
     """Tell whether some text has a word to count: any word that is not in `but`, which is in lower case."""
-    return any(word not in but for text in texts for word in _word().findall(composed(text.lower())))
+    return any(word not in but for text in texts for word in _words(composed(text.lower())))
 
 
 def words_tfidf(**settings: Any) -> "TfidfVectorizer":
@@ -53,13 +61,13 @@ def words_tfidf(**settings: Any) -> "TfidfVectorizer":
     settings, such as `ngram_range`.
     """
     vectorizer = load_sklearn().feature_extraction.text.TfidfVectorizer
-    return vectorizer(token_pattern=_word().pattern, strip_accents=composed, sublinear_tf=True, **settings)
+    return vectorizer(tokenizer=_words, token_pattern=None, strip_accents=composed, sublinear_tf=True, **settings)
 
 
 def words_counter(**settings: Any) -> "CountVectorizer":
     """Numbers of words, by which `words_tfidf` weighs them."""
     vectorizer = load_sklearn().feature_extraction.text.CountVectorizer
-    return vectorizer(token_pattern=_word().pattern, strip_accents=composed, dtype=np.float64, **settings)
+    return vectorizer(tokenizer=_words, token_pattern=None, strip_accents=composed, dtype=np.float64, **settings)
 
 
 def fit_quietly(model: Model, rows: object, classes: object) -> Model:

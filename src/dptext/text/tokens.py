@@ -90,7 +90,18 @@ def _compiled(marks: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
     return re.compile(clitic), re.compile(rf"[{_INVISIBLE}]*+(?:{token})|[{_INVISIBLE}]+")
 
 
-_ASCII: Final = _compiled("\u0300")  # any mark will do, because an ASCII text has none
+def _compiled_for_ascii() -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """Return the patterns for a text of ASCII alone: without what it cannot have, tokens are found twice as fast."""
+    clitic, _ = _compiled("\u0300")  # any mark will do, because an ASCII text has none
+    letter, word = "[a-zA-Z]", "[a-zA-Z0-9]"
+    token = (
+        rf"{letter}\.(?:{letter}\.)+|{word}+(?:(?:'|(?<=[0-9])[.,:](?=[0-9])){word}+)*"
+        rf"|'(?:[sSmMdD]|[lL][lL]|[rR][eE]|[vV][eE])(?:(?!{word})|(?=[nN]'[tT]))|\S"
+    )
+    return clitic, re.compile(token)
+
+
+_ASCII: Final = _compiled_for_ascii()
 _marked = functools.cache(lambda: _compiled(mark_class()))
 _many_marks = functools.cache(lambda: re.compile(f"([{mark_class()}]{{31,}})"))
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from dptext.embeddings.tfidf import words_counter
 from dptext.errors import ConfigError
 from dptext.text.tokens import cut, detokenize, tokenize
 
@@ -214,3 +215,20 @@ def test_cut_keeps_the_first_tokens(lines: list[list[str]], max_tokens: int) -> 
 def test_cut_refuses_a_bad_bound(max_tokens: int) -> None:
     with pytest.raises(ConfigError, match="max_tokens"):
         cut([["a"]], max_tokens)
+
+
+ASCII_TEXTS = st.text(st.characters(codec="ascii")) | st.lists(
+    st.sampled_from([piece for piece in PIECES if piece.isascii()])
+).map("".join)
+
+
+@given(ASCII_TEXTS)
+def test_a_text_of_ascii_has_the_same_tokens_beside_other_characters(text: str) -> None:
+    """ASCII texts have a pattern of their own."""
+    assert tokenize(f"é\n{text}") == [["é"], *tokenize(text)]
+
+
+@given(ASCII_TEXTS)
+def test_a_text_of_ascii_has_the_same_words_beside_other_characters(text: str) -> None:
+    words = words_counter().build_analyzer()
+    assert words(f"{text} é") == [*words(text), "é"]
