@@ -187,7 +187,7 @@ def test_a_run_that_dies_before_it_keeps_its_numbers_reads_again_under_one_charg
 
 def test_a_summary_that_is_kept_is_published_when_its_corpus_is_gone(folder: Path) -> None:
     given = ("summarize", "private.jsonl", "out.summary", *SMALL, *PAYING)
-    assert command(folder, *given, first=lambda: dying(SummarySpec, "written", 2)) == -signal.SIGKILL
+    assert command(folder, *given, first=lambda: dying(SummarySpec, "written", 1)) == -signal.SIGKILL
     summary = kept(folder, "out.summary")
     assert summary is not None
     for name in ("private.jsonl", "pool.jsonl"):

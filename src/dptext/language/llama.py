@@ -94,8 +94,8 @@ class Llama:
         return LlamaContexts(self, prompts, max(lengths) + more)
 
 
-class _Workspace:
-    """Working memory for at most `most` rows. What a call leaves in it changes nothing: no row reads another.
+class _LayersSpace:
+    """Working memory of all layers for at most `most` rows. No row reads another, so that old rows may stay in it.
 
     The inputs of layers have their own width; the outputs have room for whole panels (see `Linear.padded`).
     """
@@ -111,8 +111,8 @@ class _Workspace:
         self.queries, self.scores = room(tiles.ROWS, network.head_dim), room(tiles.ROWS, attention.BLOCK)
 
 
-class _HeadWorkspace:
-    """Working memory for the logits of at most `most` rows, as `_Workspace`."""
+class _HeadSpace:
+    """Working memory for the logits of at most `most` rows, as `_LayersSpace`."""
 
     def __init__(self, head: Linear, n: int) -> None:
         self.most = -(-n // SPARE) * SPARE
@@ -150,7 +150,7 @@ class LlamaContexts:
         self._sines, self._cosines = np.sin(angles).astype(np.float32), np.cos(angles).astype(np.float32)
         self.logits = np.empty((n, len(network.words)), np.float32)
         self._lengths = np.full(n, start)
-        self._space, self._head_space = self._workspace(1), _HeadWorkspace(network.head, 1)
+        self._space, self._head_space = self._workspace(1), _HeadSpace(network.head, 1)
         if start:
             self._read([0] * start, range(start), prompts[0][:start])
             first, *others = self._table[:, start // width].tolist()
@@ -214,13 +214,13 @@ class LlamaContexts:
         normalize(x, n, network.gain, network.epsilon, rows)
         return rows
 
-    def _workspace(self, n: int) -> _Workspace:
-        return _Workspace(self._network, n, self._table.shape[1] * attention.BLOCK)
+    def _workspace(self, n: int) -> _LayersSpace:
+        return _LayersSpace(self._network, n, self._table.shape[1] * attention.BLOCK)
 
     def _head(self, last: Singles) -> Singles:
         n, head = len(last), self._network.head
         if -(-n // SPARE) * SPARE != self._head_space.most:
-            self._head_space = _HeadWorkspace(head, n)
+            self._head_space = _HeadSpace(head, n)
         space = self._head_space
         space.rows[:n] = last
         _multiply(head, space.rows, n, space.rounded, space.tile, space.logits)

@@ -94,7 +94,7 @@ class LedgerFile:
 
     def _learn(self, suffix: str) -> None:
         if suffix not in self._known and (found := _identity(self._place + suffix)) is not None:
-            self._known[suffix] = found
+            self._known.setdefault(suffix, found)  # another thread may have been faster
 
     @property
     def _place(self) -> str:

@@ -140,7 +140,8 @@ def _require_whole(spec: SummarySpec, public: Public, known: Mapping[str, Known]
     ]
     if space is not None:
         features = sum(reader.dim for reader in space.readers)
-        fits += [space.directions.shape == (features, dim), space.anchors.shape[1:] == (space.encoder.dim,)]
+        shapes = space.directions.shape, space.anchors.shape[1:]
+        fits += [shapes == ((features, dim), (space.encoder.dim,)), space.exact]
         arrays += [space.directions, space.middle, space.anchors]
     if topics is not None:
         named = len(topics.described) == spec.topics and bool((topics.of_pool < spec.topics).all())

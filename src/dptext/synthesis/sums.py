@@ -183,9 +183,8 @@ class PrivateSum:
         for row, author in zip(range(len(cells)), authors or [], strict=True):
             if author:
                 rows_of[author].append(row)
-        nothing = np.empty(0, np.int64)
         for author, rows in rows_of.items():
-            where, what = self._authors.get(author, (nothing, nothing))
+            where, what = self._authors.get(author, (cells[:0].ravel(), steps[:0].ravel()))
             names, places = np.unique(np.concatenate([where, cells[rows].ravel()]), return_inverse=True)
             summed = np.zeros(len(names), np.int64)
             np.add.at(summed, places, np.concatenate([what, steps[rows].ravel()]))

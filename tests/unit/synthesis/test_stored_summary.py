@@ -248,6 +248,12 @@ FORGED: dict[str, Callable[[dict[str, Any]], Any]] = {
     "numbers that are none": lambda arrays: arrays.update({"numbers.counts": np.full((4, 1), np.nan)}),
     "points of another shape": lambda arrays: arrays.update({"pool.points": np.zeros((3, 3), np.float32)}),
     "directions of another shape": lambda arrays: arrays.update({"space.directions": np.zeros((3, 3))}),
+    "directions between steps": lambda arrays: arrays.update(
+        {"space.directions": arrays["space.directions"] + 2.0**-21}
+    ),
+    "huge directions": lambda arrays: arrays.update({"space.directions": arrays["space.directions"] + 2.0**22}),
+    "a middle between steps": lambda arrays: arrays.update({"space.middle": arrays["space.middle"] + 2.0**-21}),
+    "anchors between steps": lambda arrays: arrays.update({"space.anchors": arrays["space.anchors"] + 2.0**-11}),
     "topics of other texts": lambda arrays: arrays.update({"topics.of_pool": np.zeros(3, np.int64)}),
     "rates of other words": lambda arrays: arrays.update({"words.rates": np.zeros((4, 2), np.float32)}),
 }
