@@ -102,7 +102,7 @@ class _LayersSpace:
 
     def __init__(self, network: Llama, n: int, shares: int) -> None:
         first, dim = network.layers[0], network.words.shape[1]
-        self.most = -(-n // SPARE) * SPARE
+        self.most = _whole_tiles(n)
         self.x, self.rows, self.more = (room(self.most, width) for width in (dim, dim, len(first.narrowed.bias)))
         self.taken, self.gated = (room(self.most, each.weights.shape[1]) for each in (first.mixed, first.narrowed))
         self.projected, self.both = (room(self.most, len(each.bias)) for each in (first.attention, first.widened))
@@ -115,7 +115,7 @@ class _HeadSpace:
     """Working memory for the logits of at most `most` rows, as `_LayersSpace`."""
 
     def __init__(self, head: Linear, n: int) -> None:
-        self.most = -(-n // SPARE) * SPARE
+        self.most = _whole_tiles(n)
         self.rows, self.logits = room(self.most, head.weights.shape[1]), room(self.most, len(head.bias))
         self.rounded, self.tile = _rounded(self.most, (head,)), room(SPARE, tiles.COLUMNS)
 
@@ -192,7 +192,7 @@ class LlamaContexts:
         """Compute the last layer's rows for these tokens, and keep the tokens' keys and values."""
         network, n, dim = self._network, len(tokens), self._network.words.shape[1]
         own, where = np.array(owners, np.int64), np.array(places, np.int64)
-        if -(-n // SPARE) * SPARE != self._space.most:
+        if _whole_tiles(n) != self._space.most:
             self._space = self._workspace(n)
         space = self._space
         x, rows, more, tile, rounded = space.x, space.rows, space.more, space.tile, space.rounded
@@ -219,7 +219,7 @@ class LlamaContexts:
 
     def _head(self, last: Singles) -> Singles:
         n, head = len(last), self._network.head
-        if -(-n // SPARE) * SPARE != self._head_space.most:
+        if _whole_tiles(n) != self._head_space.most:
             self._head_space = _HeadSpace(head, n)
         space = self._head_space
         space.rows[:n] = last
@@ -243,6 +243,11 @@ def _multiply(
     given = rounded[rows.shape[1]]
     round_rows(rows, n, given)
     rounded_products(given, n, layer.panels, layer.bias, tile, out)
+
+
+def _whole_tiles(n: int) -> int:
+    """Return the number of rows in the tiles that n rows fill."""
+    return -(-n // SPARE) * SPARE
 
 
 def _rounded(n: int, layers: Sequence[Linear]) -> Mapping[int, np.ndarray[Any, Any]]:

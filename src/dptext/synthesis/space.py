@@ -90,9 +90,10 @@ class PublicSpace:
     @property
     def exact(self) -> bool:
         """Whether all numbers are whole steps, as `fit_space` makes them: products with others would be rounded."""
-        steps = (self.anchors / _GRID, self.directions / _STEP, self.middle / _STEP)
-        largest = np.abs(self.directions).sum(axis=0).max(initial=0.0)
-        return all(np.array_equal(each, np.rint(each)) for each in steps) and bool(largest < _LARGEST)
+        with np.errstate(over="ignore", invalid="ignore"):  # a stored space may hold any numbers
+            steps = (self.anchors / _GRID, self.directions / _STEP, self.middle / _STEP)
+            largest = np.abs(self.directions).sum(axis=0).max(initial=0.0)
+            return all(np.array_equal(each, np.rint(each)) for each in steps) and bool(largest < _LARGEST)
 
     def features(self, texts: Sequence[str]) -> Floats:
         """Return the vectors of texts on a grid, `(n, features)`."""

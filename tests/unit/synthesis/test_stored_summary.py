@@ -252,6 +252,10 @@ FORGED: dict[str, Callable[[dict[str, Any]], Any]] = {
         {"space.directions": arrays["space.directions"] + 2.0**-21}
     ),
     "huge directions": lambda arrays: arrays.update({"space.directions": arrays["space.directions"] + 2.0**22}),
+    "directions that overflow": lambda arrays: arrays.update(
+        {"space.directions": np.full_like(arrays["space.directions"], 1e308)}
+    ),
+    "anchors that are none": lambda arrays: arrays.update({"space.anchors": arrays["space.anchors"] + np.inf}),
     "a middle between steps": lambda arrays: arrays.update({"space.middle": arrays["space.middle"] + 2.0**-21}),
     "anchors between steps": lambda arrays: arrays.update({"space.anchors": arrays["space.anchors"] + 2.0**-11}),
     "topics of other texts": lambda arrays: arrays.update({"topics.of_pool": np.zeros(3, np.int64)}),
