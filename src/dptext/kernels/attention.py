@@ -4,7 +4,7 @@ from typing import Final
 
 from dptext.kernels.compilation import Array, F, compiled
 from dptext.kernels.lanes import LANES, interleaved, rounded_softmax, softmax, transposed
-from dptext.kernels.matrix_tiles import SHAPES, THERE, configure, release, tile_product
+from dptext.kernels.matrix_tiles import THERE, configure, release, tile_product
 from dptext.kernels.tiles import ROWS, head_tile
 
 BLOCK = _SCORES = 32  # columns of `head_tile`
@@ -74,7 +74,7 @@ def attend_in_tiles(
     `(n_pieces / CHUNK, dim / 16, 16, 16)` of pairs of numbers, `scores` and `shares` `(16, n_pieces)` of a tile. The
     number of pieces is the next multiple of `CHUNK`.
     """
-    configure(SHAPES.ctypes.data)
+    configure(LANES)
     width, start = out.shape[1], 0
     stride, dim = 2 * rounded.shape[1], width // heads
     chunks, halves = dim // CHUNK, dim // LANES

@@ -70,6 +70,11 @@ def store(builder: Value, found: Value, address: Value, *, align: int) -> None:
     builder.store(found, builder.inttoptr(address, found.type.as_pointer())).align = align
 
 
+def fused(builder: Value, number: Value, factor: Value, more: Value) -> Value:
+    """number * factor + more, in one instruction where there is one."""
+    return builder.fadd(builder.fmul(number, factor, flags=_FUSED), more, flags=_FUSED)
+
+
 def _all(number: float) -> Value:
     return ir.Constant(REALS, [float(number)] * LANES)
 

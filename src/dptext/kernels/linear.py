@@ -8,7 +8,7 @@ from typing import Any, Final, Literal, TypeAlias
 import numpy as np
 
 from dptext.errors import ConfigError
-from dptext.kernels import products, tiles
+from dptext.kernels import packing, products, tiles
 from dptext.types import Floats, Singles
 
 Exactness: TypeAlias = Literal["float32", "bfloat16", "int8"]
@@ -44,6 +44,8 @@ class Linear:
     """A layer of weights `(n_out, n_in)` and bias `(n_out,)`, with `panels` of columns for its kernel.
 
     Layers of int8 have `units` `(n_out,)`, a scale for each output, and multiply inputs by `smoothing` `(n_in,)`.
+    Layers whose weights stay in the `blocks` of their file have them `packed` (see `dptext.kernels.packing`), and
+    `panels` without memory.
     """
 
     weights: Singles
@@ -51,6 +53,8 @@ class Linear:
     panels: np.ndarray[Any, Any]
     units: Singles
     smoothing: Singles
+    blocks: packing.Blocks | None = None
+    packed: np.ndarray[Any, Any] | None = None
 
     @classmethod
     def of(cls, weights: Singles, bias: Singles, exactness: Exactness, largest: Singles | None = None) -> "Linear":
@@ -77,15 +81,30 @@ class Linear:
 
     def at(self, exactness: Exactness) -> "Linear":
         """Return this layer in float32 or bfloat16. bfloat16 needs an even number of inputs: others stay in float32."""
+        if self.blocks is not None:
+            return Linear.in_blocks(self.weights, self.bias, self.blocks, exactness)
         return Linear.of(self.weights, self.bias, "float32" if self.weights.shape[1] % 2 else exactness)
 
     @classmethod
-    def padded(cls, weights: Singles, bias: Singles) -> "Linear":
-        """Make the layer in float32, padded with outputs of zero to a whole panel."""
+    def padded(cls, weights: Singles, bias: Singles, blocks: packing.Blocks | None = None) -> "Linear":
+        """Make the layer in float32, padded with outputs of zero to a whole panel. `blocks` are those of `weights`."""
         more = -len(bias) % tiles.COLUMNS
         if more:
             weights, bias = np.pad(weights, ((0, more), (0, 0))), np.pad(bias, (0, more))
+            blocks = None if blocks is None else np.pad(blocks, ((0, more), (0, 0), (0, 0)))
+        if blocks is not None and packing.packs(blocks):
+            return cls.in_blocks(weights, bias, blocks, "float32")
         return cls.of(weights, bias, "float32")
+
+    @classmethod
+    def in_blocks(cls, weights: Singles, bias: Singles, blocks: packing.Blocks, exactness: Exactness) -> "Linear":
+        """Make the layer of whole panels in float32 or bfloat16, whose weights stay in `blocks`."""
+        dtype, (n_out, n_in) = DTYPES[exactness], weights.shape
+        found = packing.pack(blocks, dtype)
+        packed = room(*found.shape, dtype=found.dtype.type)
+        packed[:] = found
+        ones = np.ones(n_out, np.float32), np.ones(n_in, np.float32)
+        return cls(weights, bias, np.empty((0, n_in, tiles.COLUMNS), dtype), *ones, blocks, packed)
 
 
 def rows_for(n: int, width: int) -> Singles:

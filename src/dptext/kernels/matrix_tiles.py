@@ -17,6 +17,7 @@ from numba import types
 
 from dptext.kernels.compilation import Array, compiled
 from dptext.kernels.lanes import LANES, PAIR, Value, biased, intrinsic, scaled
+from dptext.kernels.packing import unpack
 from dptext.kernels.tiles import COLUMNS, FEATURES, VECTORS, WIDE
 
 #: Rows of a register, and of the largest block.
@@ -45,15 +46,16 @@ def fits(n_steps: int) -> bool:
 
 
 def _shapes() -> np.ndarray[Any, Any]:
-    """The configuration of eight registers of 16 rows of 64 bytes."""
-    found = np.zeros(_WIDTH, np.uint8)
-    found[0] = 1  # the palette
-    found[16:32].view(np.uint16)[:] = _WIDTH
-    found[48:56] = ROWS
+    """The configurations of eight registers of 64 bytes a row: 1 to 16 rows of numbers and sums, and 16 of weights."""
+    found = np.zeros((ROWS, _WIDTH), np.uint8)
+    found[:, 0] = 1  # the palette
+    found[:, 16:32].view(np.uint16)[:] = _WIDTH
+    found[:, 48 : 48 + _B] = np.arange(1, ROWS + 1)[:, None]
+    found[:, 48 + _B : 56] = ROWS
     return found
 
 
-SHAPES: Final = _shapes()
+_SHAPES: Final = _shapes()
 
 
 def _call(builder: Value, name: str, *given: Value) -> None:
@@ -66,8 +68,8 @@ def _pointer(builder: Value, address: Value, offset: int = 0) -> Value:
 
 
 @intrinsic
-def configure(_: Value, shapes: Value) -> Value:
-    """Set the shapes of the registers, from the address of `SHAPES`."""
+def _configure(_: Value, shapes: Value) -> Value:
+    """Set the shapes of the registers, from the address of a configuration."""
 
     def generate(context: Value, builder: Value, _: Value, arguments: Value) -> Value:
         _call(builder, "ldtilecfg", _pointer(builder, arguments[0]))
@@ -174,6 +176,12 @@ def tile_product(
 
 
 @compiled
+def configure(n: int) -> None:
+    """Set the shapes of the registers for n rows, or for 16 if there are more."""
+    _configure(_SHAPES.ctypes.data + _WIDTH * (max(1, min(n, ROWS)) - 1))
+
+
+@compiled
 def _place(panels: Array, sixteen: int) -> Any:
     """The address of 16 columns in their panel."""
     within = (sixteen // VECTORS) * panels.shape[1] * COLUMNS + (sixteen % VECTORS) * LANES
@@ -183,25 +191,45 @@ def _place(panels: Array, sixteen: int) -> Any:
 @compiled
 def products(rows: Array, n: int, panels: Array, bias: Array, sums: Array, out: Array) -> None:
     """`dptext.kernels.products.rounded_products`. `sums` has `BLOCK_ROWS` rows, and the arrays at least `ROWS`."""
-    configure(SHAPES.ctypes.data)
-    stride, parts, across = rows.shape[1] * rows.itemsize, panels.shape[1] // _PER_STEP, out.shape[1] * out.itemsize
+    configure(n)
     last = panels.shape[0] * VECTORS - 2
     for c in range(0, last + 2, 2):
-        sixteen, i = min(c, last), 0  # the last block computes some columns again, as it does some rows
-        one, other = _place(panels, sixteen), _place(panels, sixteen + 1)
-        shift, to = bias.ctypes.data + sixteen * LANES * 4, out.ctypes.data + sixteen * LANES * out.itemsize
-        while i < n:
-            height = BLOCK_ROWS if n - i >= BLOCK_ROWS else ROWS
-            first = max(0, min(i, n - height))
-            at = rows.ctypes.data + first * stride
-            if height == ROWS:
-                one_block(at, stride, one, other, sums.ctypes.data, parts)
-            else:
-                two_blocks(at, stride, one, other, sums.ctypes.data, parts)
-            for r in range(height):
-                biased(out, sums.ctypes.data + r * 4 * PAIR, shift, to + (first + r) * across)
-            i = first + height
+        sixteen = min(c, last)  # the last block computes some columns again, as it does some rows
+        _two_by_all(rows, n, _place(panels, sixteen), _place(panels, sixteen + 1), sixteen, bias, sums, out)
     release()
+
+
+@compiled
+def packed_products(rows: Array, n: int, packed: Array, bias: Array, panel: Array, sums: Array, out: Array) -> None:
+    """`products` with packed weights, which are unpacked to `panel` for all rows."""
+    configure(n)
+    parts, size, here = packed.shape[1], packed.shape[2], panel.ctypes.data
+    last = packed.shape[0] - 2
+    for c in range(0, last + 2, 2):
+        sixteen = min(c, last)
+        for j in range(2):
+            at = packed.ctypes.data + (sixteen + j) * parts * size
+            unpack(packed, rows, at, parts, here + 4 * LANES * j, 4 * COLUMNS)
+        _two_by_all(rows, n, here, here + 4 * LANES, sixteen, bias, sums, out)
+    release()
+
+
+@compiled
+def _two_by_all(rows: Array, n: int, one: int, other: int, sixteen: int, bias: Array, sums: Array, out: Array) -> None:
+    """All rows times two by sixteen columns at two addresses, which are those from 16 * `sixteen` on."""
+    stride, across = rows.shape[1] * rows.itemsize, out.shape[1] * out.itemsize
+    shift, to, i = bias.ctypes.data + sixteen * LANES * 4, out.ctypes.data + sixteen * LANES * out.itemsize, 0
+    while i < n:
+        height = BLOCK_ROWS if n - i >= BLOCK_ROWS else ROWS
+        first = max(0, min(i, n - height))
+        at = rows.ctypes.data + first * stride
+        if height == ROWS:
+            one_block(at, stride, one, other, sums.ctypes.data, stride // _WIDTH)
+        else:
+            two_blocks(at, stride, one, other, sums.ctypes.data, stride // _WIDTH)
+        for r in range(min(height, n)):
+            biased(out, sums.ctypes.data + r * 4 * PAIR, shift, to + (first + r) * across)
+        i = first + height
 
 
 @compiled
@@ -209,7 +237,7 @@ def int_products(
     rows: Array, n: int, panels: Array, units: Array, bias: Array, scales: Array, totals: Array, sums: Array, out: Array
 ) -> None:
     """`dptext.kernels.products.quantized_products`. `sums` has `BLOCK_ROWS` rows, and the arrays at least `ROWS`."""
-    configure(SHAPES.ctypes.data)
+    configure(n)
     stride, parts, across = rows.shape[1] * rows.itemsize, panels.shape[1] // _PER_STEP, out.shape[1] * out.itemsize
     last = panels.shape[0] * VECTORS - 2
     for c in range(0, last + 2, 2):
@@ -225,7 +253,7 @@ def int_products(
                 one_int_block(at, stride, one, other, sums.ctypes.data, parts)
             else:
                 two_int_blocks(at, stride, one, other, sums.ctypes.data, parts)
-            for r in range(height):
+            for r in range(min(height, n)):
                 own = sums.ctypes.data + r * 4 * PAIR
                 scaled(out, own, totals[first + r], scales[first + r], unit, shift, to + (first + r) * across)
             i = first + height

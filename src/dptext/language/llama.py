@@ -19,7 +19,8 @@ from dptext.kernels import attention, tiles
 from dptext.kernels.activations import gate, log_totals
 from dptext.kernels.linear import DTYPES, Exactness, Linear, room
 from dptext.kernels.norms import normalize
-from dptext.kernels.products import SPARE, products, round_rows, rounded_products
+from dptext.kernels.packing import Blocks, scaled_blocks
+from dptext.kernels.products import SPARE, packed_products, products, round_rows, rounded_products
 from dptext.types import Floats, Integers, Singles
 
 _ROWS_AT_ONCE: Final = 256  # tokens of a batch, few enough for the cache to hold the numbers between layers
@@ -107,7 +108,7 @@ class _LayersSpace:
         self.taken, self.gated = (room(self.most, each.weights.shape[1]) for each in (first.mixed, first.narrowed))
         self.projected, self.both = (room(self.most, len(each.bias)) for each in (first.attention, first.widened))
         self.rounded = _rounded(self.most, (first.attention, first.mixed, first.narrowed))
-        self.tile, self.shares = room(SPARE, tiles.COLUMNS), room(tiles.ROWS, shares)
+        self.tile, self.shares = _tile(first.attention, first.mixed, first.narrowed), room(tiles.ROWS, shares)
         self.queries, self.scores = room(tiles.ROWS, network.head_dim), room(tiles.ROWS, attention.BLOCK)
 
 
@@ -117,7 +118,7 @@ class _HeadSpace:
     def __init__(self, head: Linear, n: int) -> None:
         self.most = _whole_tiles(n)
         self.rows, self.logits = room(self.most, head.weights.shape[1]), room(self.most, len(head.bias))
-        self.rounded, self.tile = _rounded(self.most, (head,)), room(SPARE, tiles.COLUMNS)
+        self.rounded, self.tile = _rounded(self.most, (head,)), _tile(head)
 
 
 class LlamaContexts:
@@ -235,14 +236,28 @@ def _common(prompts: Sequence[Sequence[int]]) -> int:
 
 
 def _multiply(
-    layer: Linear, rows: Singles, n: int, rounded: Mapping[int, np.ndarray[Any, Any]], tile: Singles, out: Singles
+    layer: Linear,
+    rows: Singles,
+    n: int,
+    rounded: Mapping[int, np.ndarray[Any, Any]],
+    tile: tuple[Singles, Singles],
+    out: Singles,
 ) -> None:
-    if layer.panels.dtype != DTYPES["bfloat16"]:
-        products(rows, n, layer.panels, layer.bias, tile, out)
-        return
-    given = rounded[rows.shape[1]]
-    round_rows(rows, n, given)
-    rounded_products(given, n, layer.panels, layer.bias, tile, out)
+    sums, panel = tile
+    given: np.ndarray[Any, Any] = rows
+    if narrow := layer.panels.dtype == DTYPES["bfloat16"]:
+        given = rounded[rows.shape[1]]
+        round_rows(rows, n, given)
+    if layer.packed is not None:
+        packed_products(given, n, layer.packed, layer.bias, panel, sums, out)
+    else:
+        (rounded_products if narrow else products)(given, n, layer.panels, layer.bias, sums, out)
+
+
+def _tile(*layers: Linear) -> tuple[Singles, Singles]:
+    """Room for the sums of a tile, and for a panel of the widest of the layers that are packed."""
+    widest = max((each.weights.shape[1] for each in layers if each.packed is not None), default=0)
+    return room(SPARE, tiles.COLUMNS), room(widest, tiles.COLUMNS)
 
 
 def _whole_tiles(n: int) -> int:
@@ -303,8 +318,12 @@ def unsupported(config: Mapping[str, Any]) -> str:
     return ", ".join(name for name, so in found.items() if so)
 
 
-def read_llama(part: Callable[[str], Singles], config: Mapping[str, Any]) -> Llama:
-    """Make the network in float32. `part` returns weights by name.
+def read_llama(
+    part: Callable[[str], Singles],
+    config: Mapping[str, Any],
+    blocks: Callable[[str], Blocks | None] = lambda _: None,
+) -> Llama:
+    """Make the network in float32. `part` returns weights by name, and `blocks` those of the same weights, if any.
 
     ConfigError: weights have another shape than the settings say, or a number is not finite, or no number.
     """
@@ -334,11 +353,14 @@ def read_llama(part: Callable[[str], Singles], config: Mapping[str, Any]) -> Lla
         return found
 
     def linear(*names: str, scale: float = 1.0) -> Linear:
-        weights = [known(f"{name}.weight") for name in names]
+        weights, kept = [known(f"{name}.weight") for name in names], [blocks(f"{name}.weight") for name in names]
         if scale != 1:
             weights[0] = weights[0] * np.float32(scale)
+            kept[0] = None if kept[0] is None else scaled_blocks(kept[0], np.float32(scale))
         together = weights[0] if len(weights) == 1 else np.concatenate(weights)
-        return Linear.padded(together, np.zeros(len(together), np.float32))
+        there = [each for each in kept if each is not None]
+        alike = len(there) == len(kept) and len({each.shape[2] for each in there}) == 1
+        return Linear.padded(together, np.zeros(len(together), np.float32), np.concatenate(there) if alike else None)
 
     def layer(i: int) -> LlamaLayer:
         own = f"model.layers.{i}"

@@ -233,17 +233,25 @@ def _read_gguf(path: Path, expected: str | None) -> LanguageModel:
 
     def part(name: str) -> Singles:
         known = _weights_of(tensors, _gguf_name(name), read, path)
-        weights = np.asarray(dequantize(known.data, known.tensor_type), np.float32)
+        return halves_apart(name, np.asarray(dequantize(known.data, known.tensor_type), np.float32))
+
+    def blocks(name: str) -> np.ndarray[Any, Any] | None:
+        """The weights of `part` in the blocks of the file, in the formats that stay in them."""
+        known = tensors[_gguf_name(name)]
+        size = {"Q4_1": 20, "Q8_0": 34}.get(known.tensor_type.name)
+        return None if size is None else halves_apart(name, known.data).reshape(len(known.data), -1, size)
+
+    def halves_apart(name: str, rows: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """Put the two halves of each head's coordinates one after the other: GGUF interleaves them."""
         heads = {"q_proj": "num_attention_heads", "k_proj": "num_key_value_heads"}.get(name.split(".")[-2])
         if heads is None:
-            return weights
-        # GGUF interleaves the two halves of a head's coordinates.
-        split = weights.reshape(config[heads], -1, 2, weights.shape[1])
-        return np.ascontiguousarray(split.swapaxes(1, 2).reshape(weights.shape))
+            return rows
+        split = rows.reshape(config[heads], -1, 2, rows.shape[1])
+        return np.ascontiguousarray(split.swapaxes(1, 2).reshape(rows.shape))
 
     with _tokenizing(path):
         tokenizer = _byte_pairs(value("tokenizer.ggml.tokens"), value("tokenizer.ggml.merges"))
-    network = read_llama(part, config)
+    network = read_llama(part, config, blocks)
     _require_all_read(path, tensors.keys() - read)
     return LanguageModel(network, tokenizer, int(value("tokenizer.ggml.eos_token_id")), digest)
 

@@ -12,6 +12,7 @@ import pytest
 pytest.importorskip("numba")
 
 from dptext.errors import ConfigError
+from dptext.kernels.tiles import WIDE as WITH_AVX512
 from dptext.language.reading import SMOLLM2_SHA256, load_language_model
 from dptext.synthesis.steering import Steering
 from dptext_lab.baselines.prediction import Prediction
@@ -28,7 +29,8 @@ IN_GGUF = {
 }  # fmt: skip
 
 
-def gguf_file(path: Path, own: Weights) -> str:
+def gguf_file(path: Path, own: Weights, formats: dict[str, Any] | None = None) -> str:
+    """Save weights. Those with a format are the bytes of its blocks."""
     from gguf import GGUFWriter
 
     path = path.with_suffix(".gguf")
@@ -51,7 +53,7 @@ def gguf_file(path: Path, own: Weights) -> str:
         _, _, rest = stem.partition("model.")
         layer, _, last = rest.removeprefix("layers.").partition(".")
         short = {"embed_tokens": "token_embd", "norm": "output_norm"}.get(rest) or f"blk.{layer}.{IN_GGUF[last]}"
-        file.add_tensor(f"{short}.{kind}", values)
+        file.add_tensor(f"{short}.{kind}", values, raw_dtype=(formats or {}).get(name))
     file.write_header_to_file()
     file.write_kv_data_to_file()
     file.write_tensors_to_file()
@@ -67,6 +69,30 @@ def test_every_weight_must_be_finite(save: Callable[[Path, Weights], str], tmp_p
         own[name].flat[-1 - i] = (np.nan, np.inf, -np.inf)[i % 3]
         with pytest.raises(ConfigError, match=f"the weights {name} to be finite"):
             load_language_model(save(tmp_path / str(i), own))
+
+
+@pytest.mark.parametrize("kind", ["Q4_1", "Q8_0"])
+def test_a_model_in_blocks_computes_as_with_their_numbers(kind: str, tmp_path: Path) -> None:
+    from gguf import GGMLQuantizationType
+    from gguf.quants import dequantize, quantize
+
+    given = GGMLQuantizationType[kind]
+    own, blocks = weights(), dict[str, np.ndarray]()
+    for name, values in own.items():
+        if values.ndim == 2 and values.shape[1] % 32 == 0:
+            blocks[name] = quantize(values, given)
+            own[name] = dequantize(blocks[name], given)
+    assert len(blocks) == 1 + 6 * LAYERS  # all but those of the norms, and one whose rows are no whole blocks
+    formats = dict.fromkeys(blocks, given)
+    plain = load_language_model(gguf_file(tmp_path / "plain", own))
+    packed = load_language_model(gguf_file(tmp_path / "packed", {**own, **blocks}, formats))
+    if WITH_AVX512:
+        layers = [packed.network.head, *(each.attention for each in packed.network.layers)]
+        assert all(each.packed is not None for each in layers)
+    prompts = [[3, 5, 7], [3, 5, 8, 9, 11], [4]]
+    for one, other in ((plain, packed), (plain.fast(), packed.fast())):
+        logits = [each.contexts(prompts, more=0).logits for each in (one, other)]
+        assert np.array_equal(*logits)
 
 
 @pytest.mark.parametrize("save", [folder, gguf_file])
