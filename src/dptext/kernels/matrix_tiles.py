@@ -192,10 +192,10 @@ def _place(panels: Array, sixteen: int) -> Any:
 def products(rows: Array, n: int, panels: Array, bias: Array, sums: Array, out: Array) -> None:
     """`dptext.kernels.products.rounded_products`. `sums` has `BLOCK_ROWS` rows, and the arrays at least `ROWS`."""
     configure(n)
-    last = panels.shape[0] * VECTORS - 2
+    parts, last = panels.shape[1] // _PER_STEP, panels.shape[0] * VECTORS - 2
     for c in range(0, last + 2, 2):
         sixteen = min(c, last)  # the last block computes some columns again, as it does some rows
-        _two_by_all(rows, n, _place(panels, sixteen), _place(panels, sixteen + 1), sixteen, bias, sums, out)
+        _two_by_all(rows, n, _place(panels, sixteen), _place(panels, sixteen + 1), parts, sixteen, bias, sums, out)
     release()
 
 
@@ -210,12 +210,14 @@ def packed_products(rows: Array, n: int, packed: Array, bias: Array, panel: Arra
         for j in range(2):
             at = packed.ctypes.data + (sixteen + j) * parts * size
             unpack(packed, rows, at, parts, here + 4 * LANES * j, 4 * COLUMNS)
-        _two_by_all(rows, n, here, here + 4 * LANES, sixteen, bias, sums, out)
+        _two_by_all(rows, n, here, here + 4 * LANES, parts, sixteen, bias, sums, out)
     release()
 
 
 @compiled
-def _two_by_all(rows: Array, n: int, one: int, other: int, sixteen: int, bias: Array, sums: Array, out: Array) -> None:
+def _two_by_all(
+    rows: Array, n: int, one: int, other: int, parts: int, sixteen: int, bias: Array, sums: Array, out: Array
+) -> None:
     """All rows times two by sixteen columns at two addresses, which are those from 16 * `sixteen` on."""
     stride, across = rows.shape[1] * rows.itemsize, out.shape[1] * out.itemsize
     shift, to, i = bias.ctypes.data + sixteen * LANES * 4, out.ctypes.data + sixteen * LANES * out.itemsize, 0
@@ -224,9 +226,9 @@ def _two_by_all(rows: Array, n: int, one: int, other: int, sixteen: int, bias: A
         first = max(0, min(i, n - height))
         at = rows.ctypes.data + first * stride
         if height == ROWS:
-            one_block(at, stride, one, other, sums.ctypes.data, stride // _WIDTH)
+            one_block(at, stride, one, other, sums.ctypes.data, parts)
         else:
-            two_blocks(at, stride, one, other, sums.ctypes.data, stride // _WIDTH)
+            two_blocks(at, stride, one, other, sums.ctypes.data, parts)
         for r in range(min(height, n)):
             biased(out, sums.ctypes.data + r * 4 * PAIR, shift, to + (first + r) * across)
         i = first + height

@@ -18,10 +18,10 @@ from dptext.kernels.tiles import WIDE
 #: Blocks `(n_out, n_in / 32, bytes)` of uint8, as they stand in a file.
 Blocks: TypeAlias = np.ndarray[Any, np.dtype[np.uint8]]
 
-_LENGTH: Final = PAIR  # weights of a block
-_OF_Q4, _OF_Q8 = 4 + _LENGTH // 2, 2 + _LENGTH  # bytes of a block
+LENGTH: Final = PAIR  # weights of a block
+_OF_Q4, _OF_Q8 = 4 + LENGTH // 2, 2 + LENGTH  # bytes of a block
 _PER_WORD: Final = 8  # numbers of 4 bits in 32
-_WORDS: Final = _LENGTH // _PER_WORD
+_WORDS: Final = LENGTH // _PER_WORD
 _HALVES: Final = ir.VectorType(ir.HalfType(), LANES)
 _BYTES: Final = ir.VectorType(ir.IntType(8), LANES)
 _HEAD: Final = 2 * 2 * LANES  # bytes of 16 scales and 16 offsets
@@ -56,11 +56,11 @@ def pack(blocks: Blocks, dtype: type[np.generic]) -> np.ndarray[Any, Any]:
     if small:  # a byte has a number of the first half of its block and one of the second
         numbers = np.concatenate([numbers & 15, numbers >> 4], axis=2)
     # The vectors that are unpacked one after another: 16 outputs of one input, or 8 outputs of two for bfloat16.
-    lanes, vectors = np.arange(LANES), np.arange(_LENGTH)[:, None]
+    lanes, vectors = np.arange(LANES), np.arange(LENGTH)[:, None]
     outputs, inputs = lanes + 0 * vectors, vectors + 0 * lanes
     if dtype == np.uint16:
         outputs, inputs = LANES // 2 * (vectors % 2) + lanes // 2, vectors // 2 * 2 + lanes % 2
-    ordered = numbers.reshape(-1, LANES, parts, _LENGTH).transpose(0, 2, 1, 3)[:, :, outputs, inputs]
+    ordered = numbers.reshape(-1, LANES, parts, LENGTH).transpose(0, 2, 1, 3)[:, :, outputs, inputs]
     if small:  # vector 4 s + w has the bits from 4 s on of the words w
         pairs = ordered.reshape(-1, parts, _PER_WORD // 2, 2, _WORDS, LANES)
         ordered = (pairs[:, :, :, 0] | pairs[:, :, :, 1] << 4).transpose(0, 1, 3, 4, 2)
@@ -100,7 +100,7 @@ def _from_words(builder: Value, at: Value) -> Iterator[Value]:
 
 def _from_bytes(builder: Value, at: Value) -> Iterator[Value]:
     """The 32 vectors of numbers of 8 bits."""
-    each = (load(builder, at, _HEAD + LANES * i, _BYTES, align=1) for i in range(_LENGTH))
+    each = (load(builder, at, _HEAD + LANES * i, _BYTES, align=1) for i in range(LENGTH))
     return (builder.sitofp(builder.sext(found, INTS), REALS) for found in each)
 
 
@@ -111,8 +111,8 @@ def unpack(_: Value, packed: Value, rows: Value, at: Value, parts: Value, out: V
     `at` is the address of their parts, of which there is at least one, in `packed` (see `pack`).
     """
     small, narrow = packed.dtype == types.uint8, rows.dtype == types.uint16
-    size = _HEAD + LANES * _LENGTH // (2 if small else 1)
-    steps = _LENGTH // (2 if narrow else 1)
+    size = _HEAD + LANES * LENGTH // (2 if small else 1)
+    steps = LENGTH // (2 if narrow else 1)
 
     def generate(context: Value, builder: Value, _: Value, arguments: Value) -> Value:
         _, _, at, parts, out, across = arguments

@@ -9,7 +9,7 @@ from dptext.kernels import matrix_tiles
 from dptext.kernels.activations import gelu_of_row
 from dptext.kernels.compilation import Array, F, compiled
 from dptext.kernels.lanes import LANES, largest_product, quantized, to_bfloat
-from dptext.kernels.packing import unpack
+from dptext.kernels.packing import LENGTH, unpack
 from dptext.kernels.tiles import COLUMNS, MORE, ROWS, VECTORS, row_tile
 
 _MOST, _TINY = F(127.0), F(1e-30)
@@ -65,26 +65,28 @@ def quantize_activated(x: Array, n: int, smoothing: Array, rows: Array, scales: 
 @compiled
 def products(rows: Array, n: int, panels: Array, bias: Array, tile: Array, out: Array) -> None:
     """The rows times the panels, plus the bias, for float32 or bfloat16."""
+    steps = panels.shape[1]
     for p in range(panels.shape[0]):
-        _panel_by_all(rows, n, panels.ctypes.data + p * panels.shape[1] * COLUMNS * 4, p, bias, tile, out)
+        _panel_by_all(rows, n, panels.ctypes.data + p * steps * COLUMNS * 4, steps, p, bias, tile, out)
 
 
 @compiled
 def unpacking_products(rows: Array, n: int, packed: Array, bias: Array, panel: Array, tile: Array, out: Array) -> None:
     """`products` with packed weights, which are unpacked to `panel`, of `COLUMNS` numbers of 4 bytes for each step."""
     parts, size, here = packed.shape[1], packed.shape[2], panel.ctypes.data
+    steps = parts * LENGTH * rows.itemsize // 4
     for p in range(packed.shape[0] // VECTORS):
         for j in range(VECTORS):
             at = packed.ctypes.data + (p * VECTORS + j) * parts * size
             unpack(packed, rows, at, parts, here + 4 * LANES * j, 4 * COLUMNS)
-        _panel_by_all(rows, n, here, p, bias, tile, out)
+        _panel_by_all(rows, n, here, steps, p, bias, tile, out)
 
 
 @compiled
-def _panel_by_all(rows: Array, n: int, panel: int, p: int, bias: Array, tile: Array, out: Array) -> None:
-    stride = rows.shape[1] * rows.itemsize
+def _panel_by_all(rows: Array, n: int, panel: int, steps: int, p: int, bias: Array, tile: Array, out: Array) -> None:
+    stride = rows.shape[1] * rows.itemsize  # of which the first steps are read
     for i in range(0, n, ROWS):
-        row_tile(rows, rows.ctypes.data + i * stride, stride, panel, tile.ctypes.data, stride // 4)
+        row_tile(rows, rows.ctypes.data + i * stride, stride, panel, tile.ctypes.data, steps)
         for r in range(ROWS):
             for j in range(COLUMNS):
                 out[i + r, p * COLUMNS + j] = tile[r, j] + bias[p * COLUMNS + j]

@@ -27,6 +27,7 @@ KEY: Final = "OPENAI_API_KEY"
 _RETRIES: Final = 5  # the client waits half a second before the first, and twice as long before each next, up to 8
 _WRONG: Final = 3  # answers in a row that are no completions, after which the server is given up
 _SECONDS: Final = 120.0  # for an answer
+_ABSENT: Final = "cannot be reached: start the server, and check the address, with its port and its /v1."
 #: What servers say of a request that is longer than their context: llama.cpp, OpenAI, vLLM.
 _TOO_LONG: Final = ("exceed_context_size", "exceeds the available context", "context_length_exceeded",
                     "maximum context length", "is longer than the maximum model length")  # fmt: skip
@@ -97,10 +98,11 @@ class _Wire:
 
     Attributes:
         again: number of requests that were sent again: retries, and questions whose answers were of no use.
+        is_over: whether nothing more is asked.
     """
 
     def __init__(self) -> None:
-        self.again, self._is_over, self._lock = 0, False, threading.Lock()
+        self.again, self.is_over, self._lock = 0, False, threading.Lock()
         self._sockets = weakref.WeakSet[socket.socket]()
 
     def count_again(self) -> None:
@@ -118,14 +120,14 @@ class _Wire:
         if event.endswith(("connect_tcp.complete", "start_tls.complete")):
             with self._lock:
                 self._sockets.add(info["return_value"].get_extra_info("socket"))
-                is_over = self._is_over
+                is_over = self.is_over
             if is_over:  # the client was closed while it connected: it does not know this connection
                 self.end()
 
     def end(self) -> None:
         """End each connection at once: a thread that reads from one goes on to read after it was merely closed."""
         with self._lock:
-            self._is_over, sockets = True, [*self._sockets]
+            self.is_over, sockets = True, [*self._sockets]
         for each in sockets:
             with contextlib.suppress(OSError):  # it has ended
                 each.shutdown(socket.SHUT_RDWR)
@@ -162,6 +164,7 @@ class Server:
             base_url=address.base, api_key=key or "none", timeout=seconds, max_retries=retries, http_client=http
         )
         weakref.finalize(self, self._client.close)  # its connections end with this object
+        self._looked = not address.is_here  # whether it is known if somebody listens
 
     def __repr__(self) -> str:
         return f"Server({self.address.base}, {self.address.model})"
@@ -249,6 +252,8 @@ class Server:
         """Ask, and return what was answered. ServerError: the server fails, or refuses."""
         import openai  # noqa: PLC0415 (an extra, slow to load)
 
+        if not self._looked:
+            self._require_listener()
         try:
             return ask()
         except openai.APIStatusError as error:
@@ -260,12 +265,26 @@ class Server:
             ) from None
         except openai.APIConnectionError as error:
             there = type(error.__cause__).__name__ not in {"ConnectError", "ConnectTimeout"}
-            said = "breaks off its answers: look into its log, and give the same command again." if there else (
-                "cannot be reached: start the server, and check the address, with its port and its /v1."
-            )  # fmt: skip
+            said = "breaks off its answers: look into its log, and give the same command again." if there else _ABSENT
             raise ServerError(f"{self.address.origin} {said}") from None
         except (openai.OpenAIError, ValueError):
             return None  # no JSON
+        except RuntimeError:
+            if not self._wire.is_over:
+                raise
+            raise ServerError(f"{self.address.origin} is asked nothing more.") from None
+
+    def _require_listener(self) -> None:
+        """Raise ServerError at once if nobody listens on this machine. The client would try for 13 seconds."""
+        parts = urlsplit(self.address.base)
+        port = parts.port or {"http": 80, "https": 443}[parts.scheme]
+        try:
+            socket.create_connection((self.address.host, port), timeout=1).close()
+        except ConnectionRefusedError:
+            raise ServerError(f"{self.address.origin} {_ABSENT}") from None
+        except OSError:  # the client tries again, and says more
+            pass
+        self._looked = True
 
     def _told(self, status: int, body: object) -> ServerError:
         """Return the error for an answer of this status, with what to do. Of the body one fact alone is told."""

@@ -52,6 +52,27 @@ def test_products_are_those_of_numpy(exactness: str) -> None:
     assert np.abs(out[:n] - bias - exact).max() < error * np.abs(exact).max()
 
 
+@pytest.mark.parametrize("exactness", EXACT[:2])
+def test_what_stands_behind_the_inputs_counts_for_nothing(exactness: str) -> None:
+    """A layer reads as many columns of its rows as it has inputs: those of the layer before may be padded."""
+    rng, n_in, wide = np.random.default_rng(1), 34, 34 + tiles.COLUMNS
+    weights, bias = rng.normal(size=(tiles.COLUMNS, n_in)).astype(np.float32), np.ones(tiles.COLUMNS, np.float32)
+    layer, found = Linear.of(weights, bias, exactness), []
+    for behind in (0, 7, np.nan):
+        x, rows = room(tiles.ROWS, wide), room(tiles.ROWS, wide, dtype=DTYPES[exactness])
+        x[:], x[:, n_in:] = np.random.default_rng(2).normal(size=x.shape), behind
+        if exactness == "bfloat16":
+            products.round_rows(x, tiles.ROWS, rows)
+        else:
+            rows[:] = x
+        out = room(tiles.ROWS, tiles.COLUMNS)
+        products.products(rows, tiles.ROWS, layer.panels, bias, room(tiles.ROWS, tiles.COLUMNS), out)
+        found.append(out)
+    assert np.array_equal(found[0], found[1])
+    assert np.array_equal(found[0], found[2])
+    assert np.abs(found[0] - x[:, :n_in] @ weights.T - 1).max() < 0.2
+
+
 def test_the_functions_between() -> None:
     x = np.linspace(-9, 9, 3 * 96, dtype=np.float32).reshape(3, 96)
     found = x.copy()

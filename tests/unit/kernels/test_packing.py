@@ -37,8 +37,10 @@ def weights_of(kind: str, blocks: packing.Blocks) -> np.ndarray:
 
 def multiplied(x: np.ndarray, layer: Linear, exactness: Exactness) -> np.ndarray:
     size = max(-(-len(x) // tiles.ROWS) * tiles.ROWS, products.SPARE)
-    rows, given = room(size, x.shape[1], dtype=DTYPES[exactness]), room(size, x.shape[1])
-    given[: len(x)], given[len(x) :] = x, np.nan
+    wide = x.shape[1] + 2 * packing.LENGTH  # what stands behind the inputs counts for nothing
+    rows, given = room(size, wide, dtype=DTYPES[exactness]), room(size, wide)
+    given[:] = np.nan
+    given[: len(x), : x.shape[1]] = x
     tile, out = room(products.SPARE, tiles.COLUMNS), room(size, len(layer.bias))
     multiply, given_rows = products.products, given
     if exactness == "bfloat16":

@@ -8,6 +8,7 @@ import io
 import logging
 import socket
 import threading
+import time
 import weakref
 from collections.abc import Iterator
 from typing import Any
@@ -155,6 +156,14 @@ def test_a_server_that_is_not_there(fake: FakeServer) -> None:
     assert str(caught.value) == (
         "http://127.0.0.1:9 cannot be reached: start the server, and check the address, with its port and its /v1."
     )
+
+
+@pytest.mark.parametrize("place", ["http://127.0.0.1:9/v1", "http://localhost:9/v1", "https://127.0.0.1:9/v1"])
+def test_where_nobody_listens_on_this_machine_is_said_at_once(place: str, fake: FakeServer) -> None:
+    began = time.monotonic()
+    with pytest.raises(ServerError, match="cannot be reached: start the server"):
+        Server(Address.of(f"{place}#tiny")).completed(PROMPT, tokens=7, temperature=0.5)
+    assert time.monotonic() - began < 5  # the client's own tries take at least 11 seconds
 
 
 def test_a_server_that_wants_a_key_where_none_is_set(fake: FakeServer, monkeypatch: pytest.MonkeyPatch) -> None:
