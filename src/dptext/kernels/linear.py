@@ -81,7 +81,7 @@ class Linear:
 
     def at(self, exactness: Exactness) -> "Linear":
         """Return this layer in float32 or bfloat16. bfloat16 needs an even number of inputs: others stay in float32."""
-        if self.blocks is not None:
+        if self.blocks is not None and exactness != "int8":
             return Linear.in_blocks(self.weights, self.bias, self.blocks, exactness)
         return Linear.of(self.weights, self.bias, "float32" if self.weights.shape[1] % 2 else exactness)
 
@@ -97,7 +97,7 @@ class Linear:
         return cls.of(weights, bias, "float32")
 
     @classmethod
-    def in_blocks(cls, weights: Singles, bias: Singles, blocks: packing.Blocks, exactness: Exactness) -> "Linear":
+    def in_blocks(cls, weights: Singles, bias: Singles, blocks: packing.Blocks, exactness: Uncalibrated) -> "Linear":
         """Make the layer of whole panels in float32 or bfloat16, whose weights stay in `blocks`."""
         dtype, (n_out, n_in) = DTYPES[exactness], weights.shape
         found = packing.pack(blocks, dtype)

@@ -1,6 +1,6 @@
 """Products in the matrix registers of a processor that has them (Intel AMX), in bfloat16 or int8.
 
-A register holds 16 rows of 64 bytes. A block is 16 or 32 rows times 32 columns, whose sums stay in two or four
+A register holds 16 rows of 64 bytes. A block is 32, 16 or fewer rows times 32 columns, whose sums stay in two or four
 registers, so that each register that is loaded is multiplied twice. All rows of a register go through the same
 instructions, so a row's numbers depend neither on its place in a block nor on the other rows. The panels are those of
 `dptext.kernels.products`.
@@ -190,7 +190,7 @@ def _place(panels: Array, sixteen: int) -> Any:
 
 @compiled
 def products(rows: Array, n: int, panels: Array, bias: Array, sums: Array, out: Array) -> None:
-    """`dptext.kernels.products.rounded_products`. `sums` has `BLOCK_ROWS` rows, and the arrays at least `ROWS`."""
+    """`dptext.kernels.products.rounded_products`. `sums` has `BLOCK_ROWS` rows."""
     configure(n)
     parts, last = panels.shape[1] // _PER_STEP, panels.shape[0] * VECTORS - 2
     for c in range(0, last + 2, 2):
@@ -238,7 +238,7 @@ def _two_by_all(
 def int_products(
     rows: Array, n: int, panels: Array, units: Array, bias: Array, scales: Array, totals: Array, sums: Array, out: Array
 ) -> None:
-    """`dptext.kernels.products.quantized_products`. `sums` has `BLOCK_ROWS` rows, and the arrays at least `ROWS`."""
+    """`dptext.kernels.products.quantized_products`. `sums` has `BLOCK_ROWS` rows."""
     configure(n)
     stride, parts, across = rows.shape[1] * rows.itemsize, panels.shape[1] // _PER_STEP, out.shape[1] * out.itemsize
     last = panels.shape[0] * VECTORS - 2

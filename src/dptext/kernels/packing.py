@@ -3,8 +3,10 @@
 A block is 32 weights of one output in the formats Q4_1 and Q8_0 of GGUF: a scale, an offset (Q4_1), and whole numbers.
 Weights are `scale * number + offset`. A product unpacks 16 outputs at a time to a panel in the precision of its rows,
 which holds the same numbers as one that was made before. For a few rows this is faster, as less memory is read.
+Weights of several formats in one product stay in panels, and so do those whose blocks cannot be scaled without loss.
 """
 
+import math
 from collections.abc import Iterator
 from typing import Any, Final, TypeAlias
 
@@ -35,7 +37,9 @@ def packs(blocks: Blocks) -> bool:
 
 
 def scaled_blocks(blocks: Blocks, factor: np.float32) -> Blocks | None:
-    """The blocks of all weights times `factor`; None if scales and offsets would lose bits."""
+    """The blocks of all weights times `factor`; None unless it is a power of two by which none loses a bit."""
+    if math.frexp(float(factor))[0] != 0.5:
+        return None
     found, n = blocks.copy(), _n_reals(blocks)
     before = found[..., :n].view(np.float16).astype(np.float32)
     after = (before * factor).astype(np.float16)

@@ -94,8 +94,10 @@ def _panel_by_all(rows: Array, n: int, panel: int, steps: int, p: int, bias: Arr
 
 def packed_products(rows: Array, n: int, packed: Array, bias: Array, panel: Array, tile: Array, out: Array) -> None:
     """`unpacking_products` for float32 or bfloat16; the latter as `rounded_products`."""
-    narrow = rows.itemsize == 2 and matrix_tiles.THERE and matrix_tiles.fits(rows.shape[1] // 2)
-    (matrix_tiles.packed_products if narrow else unpacking_products)(rows, n, packed, bias, panel, tile, out)
+    if len(panel) < packed.shape[1] * LENGTH:  # it would be written beyond its end
+        raise ValueError(f"Expected room for a panel of {packed.shape[1] * LENGTH} inputs, found {len(panel)}.")
+    in_registers = rows.itemsize == 2 and matrix_tiles.THERE  # a block fills whole registers
+    (matrix_tiles.packed_products if in_registers else unpacking_products)(rows, n, packed, bias, panel, tile, out)
 
 
 def rounded_products(rows: Array, n: int, panels: Array, bias: Array, tile: Array, out: Array) -> None:

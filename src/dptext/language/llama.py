@@ -255,9 +255,8 @@ def _multiply(
 
 
 def _tile(*layers: Linear) -> tuple[Singles, Singles]:
-    """Room for the sums of a tile, and for a panel of the widest of the layers that are packed."""
-    widest = max((each.weights.shape[1] for each in layers if each.packed is not None), default=0)
-    return room(SPARE, tiles.COLUMNS), room(widest, tiles.COLUMNS)
+    """Room for the sums of a tile, and for an unpacked panel of the widest layer. Others may be packed than these."""
+    return room(SPARE, tiles.COLUMNS), room(max(each.weights.shape[1] for each in layers), tiles.COLUMNS)
 
 
 def _whole_tiles(n: int) -> int:
@@ -353,7 +352,8 @@ def read_llama(
         return found
 
     def linear(*names: str, scale: float = 1.0) -> Linear:
-        weights, kept = [known(f"{name}.weight") for name in names], [blocks(f"{name}.weight") for name in names]
+        weights = [known(f"{name}.weight") for name in names]
+        kept = [blocks(f"{name}.weight") if tiles.WIDE else None for name in names]
         if scale != 1:
             weights[0] = weights[0] * np.float32(scale)
             kept[0] = None if kept[0] is None else scaled_blocks(kept[0], np.float32(scale))

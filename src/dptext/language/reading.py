@@ -172,7 +172,7 @@ def packaged() -> Path:
 
 
 def _read_gguf(path: Path, expected: str | None) -> LanguageModel:
-    """Read a model from one file: its tokenizer, and quantized weights, which become float32."""
+    """Read a model from one file: its tokenizer, and quantized weights, in float32 and in the blocks of the file."""
     from gguf import GGUFReader  # noqa: PLC0415 (slow to load)
     from gguf.quants import dequantize  # noqa: PLC0415
 

@@ -252,8 +252,11 @@ class Server:
         """Ask, and return what was answered. ServerError: the server fails, or refuses."""
         import openai  # noqa: PLC0415 (an extra, slow to load)
 
-        if not self._looked:
+        if not (self._looked or self._wire.is_over):
             self._require_listener()
+        over = f"{self.address.origin} is asked nothing more."
+        if self._wire.is_over:
+            raise ServerError(over)
         try:
             return ask()
         except openai.APIStatusError as error:
@@ -272,16 +275,17 @@ class Server:
         except RuntimeError:
             if not self._wire.is_over:
                 raise
-            raise ServerError(f"{self.address.origin} is asked nothing more.") from None
+            raise ServerError(over) from None
 
     def _require_listener(self) -> None:
         """Raise ServerError at once if nobody listens on this machine. The client would try for 13 seconds."""
         parts = urlsplit(self.address.base)
         port = parts.port or {"http": 80, "https": 443}[parts.scheme]
         try:
-            socket.create_connection((self.address.host, port), timeout=1).close()
-        except ConnectionRefusedError:
-            raise ServerError(f"{self.address.origin} {_ABSENT}") from None
+            socket.create_connection((self.address.host, port), timeout=1, all_errors=True).close()
+        except ExceptionGroup as errors:  # one for each address that localhost has
+            if errors.subgroup(ConnectionRefusedError):
+                raise ServerError(f"{self.address.origin} {_ABSENT}") from None
         except OSError:  # the client tries again, and says more
             pass
         self._looked = True

@@ -52,7 +52,7 @@ def test_products_are_those_of_numpy(exactness: str) -> None:
     assert np.abs(out[:n] - bias - exact).max() < error * np.abs(exact).max()
 
 
-@pytest.mark.parametrize("exactness", EXACT[:2])
+@pytest.mark.parametrize("exactness", [each for each in EXACT if each != "int8"])
 def test_what_stands_behind_the_inputs_counts_for_nothing(exactness: str) -> None:
     """A layer reads as many columns of its rows as it has inputs: those of the layer before may be padded."""
     rng, n_in, wide = np.random.default_rng(1), 34, 34 + tiles.COLUMNS

@@ -27,8 +27,11 @@ def multiplied(x: np.ndarray, layer: Linear, dtype: type[np.generic] = np.float3
     given[: len(x)] = x
     given[len(x) :] = np.nan  # what lies behind the rows counts for nothing
     out = room(n, len(layer.bias), dtype=dtype)
+    out[:] = 7
     products.round_rows(given, n, rows)
     products.rounded_products(rows, len(x), layer.panels, layer.bias, room(products.SPARE, tiles.COLUMNS), out)
+    if matrix_tiles.THERE and matrix_tiles.fits(layer.panels.shape[1]):
+        assert (out[len(x) :] == 7).all()  # vector instructions write whole tiles
     return out[: len(x)].copy()
 
 
@@ -78,6 +81,11 @@ def test_columns_that_are_no_pairs_of_registers_are_those_of_vector_instructions
 
 
 @there
+def test_no_rows_are_no_work() -> None:
+    assert multiplied(np.zeros((0, N_IN), np.float32), layer_of(N_IN)).shape == (0, N_OUT)
+
+
+@there
 def test_outputs_in_bfloat16_are_the_rounded_ones() -> None:
     layer, x = layer_of(N_IN), np.random.default_rng(5).normal(size=(37, N_IN)).astype(np.float32)
     exact, bits = multiplied(x, layer), room(37, N_OUT, dtype=np.uint16)
@@ -111,7 +119,7 @@ def test_activated_rows_are_quantized_as_those_that_were_activated_before() -> N
 
 
 @there
-@pytest.mark.parametrize("n", [1, 5, 16, 17, 32, 33, 79])
+@pytest.mark.parametrize("n", [1, 5, 15, 16, 17, 31, 32, 33, 79])
 def test_products_in_int8_are_those_of_vector_instructions_bit_for_bit(n: int) -> None:
     rng = np.random.default_rng(n)
     weights, bias = rng.normal(size=(N_OUT, 128)).astype(np.float32), rng.normal(size=N_OUT).astype(np.float32)
@@ -129,6 +137,7 @@ def test_products_in_int8_are_those_of_vector_instructions_bit_for_bit(n: int) -
         out, tile = room(size, N_OUT), room(products.SPARE, tiles.COLUMNS, dtype=np.int32)
         multiply(rows, n, layer.panels, layer.units, layer.bias, scales, totals, tile, out)
         found.append(out[:n])
+    assert not out[n:].any()
     np.testing.assert_array_equal(*found)
     np.testing.assert_allclose(found[0], x[:n] @ weights.T + bias, atol=0.5)
 

@@ -37,7 +37,7 @@ def weights_of(kind: str, blocks: packing.Blocks) -> np.ndarray:
 
 def multiplied(x: np.ndarray, layer: Linear, exactness: Exactness) -> np.ndarray:
     size = max(-(-len(x) // tiles.ROWS) * tiles.ROWS, products.SPARE)
-    wide = x.shape[1] + 2 * packing.LENGTH  # what stands behind the inputs counts for nothing
+    wide = x.shape[1] + 34  # what stands behind the inputs counts for nothing
     rows, given = room(size, wide, dtype=DTYPES[exactness]), room(size, wide)
     given[:] = np.nan
     given[: len(x), : x.shape[1]] = x
@@ -89,12 +89,29 @@ def test_weights_are_scaled_in_blocks_where_no_bit_is_lost() -> None:
         blocks = blocks_of(kind, 16, 64)
         head = blocks[..., : 2 + 2 * FORMATS[kind][1]]
         head[:] = np.full((*blocks.shape[:2], head.shape[2] // 2), 0.37, np.float16).view(np.uint8)
-        for factor, kept in ((0.125, True), (2.0, True), (1 / np.sqrt(24), False), (2.0**-24, False)):
+        for factor, kept in ((0.125, True), (2.0, True), (1 / np.sqrt(24), False), (2.0**-24, False), (0.1, False)):
             found = packing.scaled_blocks(blocks, np.float32(factor))
             assert (found is not None) == kept
             if found is not None:
                 expected = weights_of(kind, blocks) * np.float32(factor)
                 np.testing.assert_array_equal(weights_of(kind, found), expected)
+
+
+def test_a_factor_that_loses_bits_by_chance_alone_is_refused() -> None:
+    """A tenth of 10 / 1024 is a float16 after it was rounded, but no weight is a tenth."""
+    blocks = blocks_of("Q8_0", 16, 32)
+    blocks[..., :2] = np.full((16, 1, 1), 10 / 1024, np.float16).view(np.uint8)
+    assert packing.scaled_blocks(blocks, np.float32(0.1)) is None
+
+
+@there
+def test_too_small_a_panel_is_refused() -> None:
+    blocks = blocks_of("Q4_1", tiles.COLUMNS, 64)
+    layer = Linear.padded(weights_of("Q4_1", blocks), np.zeros(tiles.COLUMNS, np.float32), blocks)
+    rows, out = room(products.SPARE, 64), room(products.SPARE, tiles.COLUMNS)
+    tile, panel = room(products.SPARE, tiles.COLUMNS), room(63, tiles.COLUMNS)
+    with pytest.raises(ValueError, match="room for a panel of 64 inputs, found 63"):
+        products.packed_products(rows, 1, layer.packed, layer.bias, panel, tile, out)
 
 
 def test_other_processors_and_other_formats_have_panels(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,14 +29,14 @@ IN_GGUF = {
 }  # fmt: skip
 
 
-def gguf_file(path: Path, own: Weights, formats: dict[str, Any] | None = None) -> str:
+def gguf_file(path: Path, own: Weights, formats: dict[str, Any] | None = None, wide: int = WIDE) -> str:
     """Save weights. Those with a format are the bytes of its blocks."""
     from gguf import GGUFWriter
 
     path = path.with_suffix(".gguf")
     file = GGUFWriter(path, "llama")
     file.add_embedding_length(DIM)
-    file.add_feed_forward_length(WIDE)
+    file.add_feed_forward_length(wide)
     file.add_head_count(CONFIG["num_attention_heads"])
     file.add_head_count_kv(CONFIG["num_key_value_heads"])
     file.add_block_count(LAYERS)
@@ -71,25 +71,44 @@ def test_every_weight_must_be_finite(save: Callable[[Path, Weights], str], tmp_p
             load_language_model(save(tmp_path / str(i), own))
 
 
+OF_THE_MLP = ("mlp.gate_proj", "mlp.up_proj", "mlp.down_proj")
+
+
 @pytest.mark.parametrize("kind", ["Q4_1", "Q8_0"])
-def test_a_model_in_blocks_computes_as_with_their_numbers(kind: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("which", ["all", "not the first layer", "the MLP alone", "not the queries"])
+def test_a_model_in_blocks_computes_as_with_their_numbers(kind: str, which: str, tmp_path: Path) -> None:
+    """Each layer has its own formats, so that the widest that is unpacked may stand anywhere."""
     from gguf import GGMLQuantizationType
     from gguf.quants import dequantize, quantize
 
-    given = GGMLQuantizationType[kind]
+    def chosen(name: str) -> bool:
+        left_out = {"not the first layer": "layers.0.", "not the queries": "q_proj"}
+        return (
+            any(each in name for each in OF_THE_MLP)
+            if which == "the MLP alone"
+            else left_out.get(which, "?") not in name
+        )
+
+    given, wide, rng = GGMLQuantizationType[kind], 160, np.random.default_rng(3)
     own, blocks = weights(), dict[str, np.ndarray]()
+    for name in [name for name in own if "mlp" in name]:  # a width of whole blocks, above that of the model
+        shape = (DIM, wide) if "down" in name else (wide, DIM)
+        own[name] = rng.normal(0, 0.3, shape).astype(np.float32)
     for name, values in own.items():
-        if values.ndim == 2 and values.shape[1] % 32 == 0:
+        if values.ndim == 2 and chosen(name):
             blocks[name] = quantize(values, given)
             own[name] = dequantize(blocks[name], given)
-    assert len(blocks) == 1 + 6 * LAYERS  # all but those of the norms, and one whose rows are no whole blocks
     formats = dict.fromkeys(blocks, given)
-    plain = load_language_model(gguf_file(tmp_path / "plain", own))
-    packed = load_language_model(gguf_file(tmp_path / "packed", {**own, **blocks}, formats))
+    plain = load_language_model(gguf_file(tmp_path / "plain", own, wide=wide))
+    packed = load_language_model(gguf_file(tmp_path / "packed", {**own, **blocks}, formats, wide=wide))
     if WITH_AVX512:
-        layers = [packed.network.head, *(each.attention for each in packed.network.layers)]
-        assert all(each.packed is not None for each in layers)
-    prompts = [[3, 5, 7], [3, 5, 8, 9, 11], [4]]
+        found = [(one.attention, one.mixed, one.widened, one.narrowed) for one in packed.network.layers]
+        expected = {
+            "all": [(True,) * 4] * 2, "not the first layer": [(False,) * 4, (True,) * 4],
+            "the MLP alone": [(False, False, True, True)] * 2, "not the queries": [(False, True, True, True)] * 2,
+        }  # fmt: skip
+        assert [tuple(each.packed is not None for each in one) for one in found] == expected[which]
+    prompts = [[3, 5, 7], [3, 5, *range(8, 40)], [4]]
     for one, other in ((plain, packed), (plain.fast(), packed.fast())):
         logits = [each.contexts(prompts, more=0).logits for each in (one, other)]
         assert np.array_equal(*logits)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import io
 import logging
@@ -51,28 +50,33 @@ def client(fake: FakeServer, seconds: float = 30.0, retries: int = 2) -> Server:
     return Server(Address.of(f"{fake.address}#tiny"), seconds=seconds, retries=retries)
 
 
-@pytest.mark.parametrize("doing", ["connects", "reads"])
+@pytest.mark.parametrize("doing", ["looks", "connects", "reads"])
 def test_a_closed_client_ends_what_is_being_asked(
     doing: str, fake: FakeServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     connects, goes_on, connect = threading.Event(), threading.Event(), socket.create_connection
+    at_once, said = [True] * (doing == "connects"), list[str]()  # the client looks first if somebody listens
 
     def slowly(*args: Any, **named: Any) -> socket.socket:
-        connects.set()
-        goes_on.wait()
+        if not at_once:
+            connects.set()
+            goes_on.wait()
+        at_once.clear()
         return connect(*args, **named)
 
     def ask() -> None:
-        with contextlib.suppress(ServerError):
+        try:
             server.completed(PROMPT, tokens=7, temperature=0.5)
+        except ServerError as error:
+            said.append(str(error))
 
-    if doing == "connects":
+    if doing != "reads":
         monkeypatch.setattr(socket, "create_connection", slowly)
     fake.faults.append("hangs")
     server = client(fake, retries=0)
     asking = threading.Thread(target=ask)
     asking.start()
-    if doing == "connects":
+    if doing != "reads":
         connects.wait()
     while doing == "reads" and not fake.asked:
         asking.join(0.01)
@@ -81,6 +85,8 @@ def test_a_closed_client_ends_what_is_being_asked(
     asking.join(30)
     assert not asking.is_alive()  # the server has not answered yet
     assert len(fake.asked) == (doing == "reads")
+    if doing == "looks":
+        assert said == [f"{server.address.origin} is asked nothing more."]
     gc.collect()  # a socket that nobody closed warns, and fails
 
 
@@ -164,6 +170,17 @@ def test_where_nobody_listens_on_this_machine_is_said_at_once(place: str, fake: 
     with pytest.raises(ServerError, match="cannot be reached: start the server"):
         Server(Address.of(f"{place}#tiny")).completed(PROMPT, tokens=7, temperature=0.5)
     assert time.monotonic() - began < 5  # the client's own tries take at least 11 seconds
+
+
+def test_localhost_has_two_addresses(fake: FakeServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last one may be of a network that is off."""
+
+    def refused(*_: Any, **__: Any) -> None:
+        raise ExceptionGroup("", [ConnectionRefusedError("refused"), OSError("no such address")])
+
+    monkeypatch.setattr(socket, "create_connection", refused)
+    with pytest.raises(ServerError, match="cannot be reached: start the server"):
+        Server(Address.of("http://localhost:9/v1#tiny")).completed(PROMPT, tokens=7, temperature=0.5)
 
 
 def test_a_server_that_wants_a_key_where_none_is_set(fake: FakeServer, monkeypatch: pytest.MonkeyPatch) -> None:
