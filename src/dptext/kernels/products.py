@@ -84,7 +84,8 @@ def unpacking_products(rows: Array, n: int, packed: Array, bias: Array, panel: A
 
 @compiled
 def _panel_by_all(rows: Array, n: int, panel: int, steps: int, p: int, bias: Array, tile: Array, out: Array) -> None:
-    stride = rows.shape[1] * rows.itemsize  # of which the first steps are read
+    """All rows times the panel at an address, which is panel `p`. Of each row the first `steps` are read."""
+    stride = rows.shape[1] * rows.itemsize
     for i in range(0, n, ROWS):
         row_tile(rows, rows.ctypes.data + i * stride, stride, panel, tile.ctypes.data, steps)
         for r in range(ROWS):
