@@ -29,20 +29,24 @@ OF_A_LAYER = {
 LETTERS = "\nabcdefghijklmnopqrstuvwxyz ABCDEFGHIJKLMNOPQRSTUVWXYZ.,:;!?'0123456789<>()-/"
 
 
-def tokenizer() -> Any:
-    """A token a letter; `<end>` is special."""
+def tokenizer(*, apart: bool = False) -> Any:
+    """A token a letter; `<end>` is special. Texts are written with a space after each letter if they stand `apart`.
+
+    A text of one word is not readable, and this model writes few spaces.
+    """
     from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers
 
     words = ["<unknown>", "<end>", *LETTERS]
     found = Tokenizer(models.WordLevel({word: i for i, word in enumerate(words)}, unk_token=words[0]))
     found.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")
-    found.decoder = decoders.Fuse()
+    if not apart:
+        found.decoder = decoders.Fuse()
     found.add_special_tokens([AddedToken("<end>", special=True)])
     return found
 
 
-def model() -> Any:
-    """The model, alike at every call."""
+def model(*, apart: bool = False) -> Any:
+    """The model, alike at every call, with a tokenizer."""
     from dptext.language.llama import read_llama
     from dptext.language.reading import LanguageModel
 
@@ -60,7 +64,7 @@ def model() -> Any:
 
     tied = part("model.embed_tokens.weight")
     network = read_llama(lambda name: tied if "embed_tokens" in name else part(name), CONFIG)
-    return LanguageModel(network, tokenizer(), 1, "tiny")
+    return LanguageModel(network, tokenizer(apart=apart), 1, "tiny")
 
 
 def weights() -> Weights:
@@ -72,14 +76,14 @@ def weights() -> Weights:
     return {name: rng.normal(0, 0.3, shape).astype(np.float32) for name, shape in shapes.items()}
 
 
-def saved(path: Path, own: Weights, **changed: Any) -> str:
-    """Save a model as a folder, as transformers does, and return its path."""
+def saved(path: Path, own: Weights, *, apart: bool = False, **changed: Any) -> str:
+    """Save a model with a tokenizer as a folder, as transformers does, and return its path."""
     from safetensors.numpy import save_file
 
     path.mkdir()
     save_file(own, path / "model.safetensors")
     (path / "config.json").write_text(json.dumps({**CONFIG, "eos_token_id": 1, **changed}), "utf-8")
-    tokenizer().save(str(path / "tokenizer.json"))
+    tokenizer(apart=apart).save(str(path / "tokenizer.json"))
     return str(path)
 
 

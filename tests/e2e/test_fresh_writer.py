@@ -48,7 +48,8 @@ def ran(how: str, folder: Path) -> subprocess.CompletedProcess[str]:
     """The script with a tiny model."""
     script = folder / "script.py"
     script.write_text(SCRIPT, "utf-8")
-    done = dptext(tiny_language.saved(folder / "model", tiny_language.weights()), how, script=script, cwd=folder)
+    model = tiny_language.saved(folder / "model", tiny_language.weights(), apart=True)
+    done = dptext(model, how, script=script, cwd=folder)
     assert (folder / "ran").read_text() == "once\n", "a process ran the script again"
     return done
 

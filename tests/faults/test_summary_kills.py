@@ -270,7 +270,7 @@ def test_the_model_writes_from_the_summary_that_was_kept(monkeypatch: pytest.Mon
     pytest.importorskip("numba")
     tiny_language.writes_here(monkeypatch)
     for module in tiny_language.LOADING:
-        monkeypatch.setattr(f"{module}.load_language_model", lambda _: tiny_language.model())
+        monkeypatch.setattr(f"{module}.load_language_model", lambda _: tiny_language.model(apart=True))
     spec = dp.Steering(
         labels=("travel", "money"), about=60, tokens=8, size=40, options=40, examples=0, marks=3, vocabulary=30,
         drafts=4, matches=1, encoder="glove", words=0, epsilon=8.0,
