@@ -302,6 +302,23 @@ def test_a_bar_within_a_bar_moves_beneath_it(tmp_path: Path) -> None:
     assert "\\x" not in shown
 
 
+def test_a_bar_comes_only_after_two_seconds(tmp_path: Path) -> None:
+    code = (
+        "import os, time\nos.environ['COLUMNS'] = '200'\n"
+        "from dptext.cli import terminal\nterminal.open_streams(); terminal.FIRST_LINE_SECONDS = 1.0\n"
+        "with terminal.counted_if_slow('short', 'rows') as tell:\n"
+        "    tell(5, None)\n"
+        "with terminal.counted_if_slow('long', 'rows') as tell:\n"
+        "    tell(6, None); time.sleep(1.1); tell(7, None); tell(8, None)\n"
+    )
+    with on_a_terminal([sys.executable, "-c", code], tmp_path) as (process, ours):
+        shown = read_all(ours)
+        assert process.wait(30) == 0, shown
+    assert "long" in shown
+    assert "8/?" in shown
+    assert "short" not in shown
+
+
 def test_every_console_is_made_by_the_terminal() -> None:
     """A console of its own would print escape sequences through a stream that shows them."""
     folder = Path(terminal.__file__).parent

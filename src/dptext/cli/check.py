@@ -20,6 +20,7 @@ from dptext.cli.asking import author_columns
 from dptext.cli.grouped import reads
 from dptext.cli.labels import without_label
 from dptext.cli.many import is_dataset
+from dptext.cli.terminal import counted_if_slow
 from dptext.errors import ConfigError
 from dptext.privacy.guarantee import Guarantee, Relation, Unit
 from dptext.runs.known_languages import of_private_texts
@@ -101,11 +102,13 @@ def check(
 
 
 def _surveyed(source: str, **how: Any) -> Survey:
-    if not is_dataset(source):
-        return survey(options.named(options.file_path, source, "FILE"), **how)
-    from dptext.batch.contents import survey_dataset
+    with counted_if_slow("reading", "rows") as tell:
+        how |= {"on_rows": lambda n: tell(n, None)}
+        if not is_dataset(source):
+            return survey(options.named(options.file_path, source, "FILE"), **how)
+        from dptext.batch.contents import survey_dataset
 
-    return survey_dataset(source, **how)
+        return survey_dataset(source, **how)
 
 
 def _written_labels() -> Sequence[str]:

@@ -20,7 +20,7 @@ from dptext.cli.corpus_certified import (
 from dptext.cli.corpus_report import CorpusReport, beside
 from dptext.cli.corpus_tables import EACH, FROM_TEXT, compared, explained, table_of_means
 from dptext.cli.kept import kept_beside
-from dptext.cli.terminal import counted, say
+from dptext.cli.terminal import counted, say, waiting
 from dptext.cli.utility import cell
 from dptext.embeddings.embedder import Embedder, RememberingEmbedder
 from dptext.errors import ConfigError, HeaderError
@@ -159,7 +159,8 @@ def corpus(
             report, copies=copied(made, private, pool), worth=worth, notes=notes + wordless, of_columns=of_columns,
             means=means,
         )  # fmt: skip
-        headline = report.written(out, embedder, [_real_texts(held, embedder.name, seed)], force=force)
+        with waiting("Drawing the report."):
+            headline = report.written(out, embedder, [_real_texts(held, embedder.name, seed)], force=force)
     verdict = [] if headline else wordless + by_words if worth is None else [worth.sentence, *notes]
     learned = (
         [_learned(rows, labels, label_field, guessed=bool(wordless or by_words))] if labels or not of_columns else []

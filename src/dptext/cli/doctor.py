@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from typing import Final
 
 from dptext.cli.options import JsonOption
+from dptext.cli.terminal import waiting
 from dptext.doors import PACKAGES
 from dptext.errors import WHEELS, install_line
 from dptext.version import __version__
@@ -110,7 +111,8 @@ def computing() -> dict[str, str]:
 
 def doctor(as_json: JsonOption = False) -> None:
     here = f"dptext {__version__}, Python {platform.python_version()}, {platform.system()} {platform.machine()}"
-    listed, models, computes = [*extras()], [*weights()], computing()
+    with waiting("Loading what computes."):
+        listed, models, computes = [*extras()], [*weights()], computing()
     if as_json:
         told = {
             "here": here,

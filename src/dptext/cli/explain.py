@@ -13,7 +13,7 @@ from typer import Argument
 from dptext.cli import options
 from dptext.cli.chosen import SpecOptions
 from dptext.cli.grouped import leaves, promises, reads
-from dptext.cli.terminal import escaped, say
+from dptext.cli.terminal import escaped, say, waiting
 from dptext.errors import ConfigError, DataError, MissingExtraError
 from dptext.mechanism import HasRemarks, Promise, Remarks, Spec, settings
 from dptext.privacy.events import event_to_dict
@@ -26,6 +26,7 @@ from dptext.text.files import Target
 from dptext.types import Json
 
 _SUFFIX: Final = certificate_path(Path("OUT")).name.removeprefix("OUT")
+_COMPUTING: Final = "Computing what is guaranteed."
 Reader = StrEnum("Reader", ["LEGAL"])
 
 
@@ -74,15 +75,18 @@ def explain(
         raise ConfigError("Expected OUT.guarantee.json with --without-file.")
     if certificate is None:
         spec = named.chosen_spec("OUT (a release or a model)", epsilon=epsilon)
-        _show(spec, _promised(spec, unit, delta), _remarks(spec), as_json)
+        with waiting(_COMPUTING):
+            found, remarks = _promised(spec, unit, delta), _remarks(spec)
+        _show(spec, found, remarks, as_json)
     elif is_model:
         described = certificate / MODEL_FILE
         if not described.is_file():
             raise ConfigError(f"Expected OUT.guarantee.json, or a folder of `dptext fit`: there is no {described}.")
         spec = model_spec(certificate)
-        found = _promised(spec, unit, delta)
+        with waiting(_COMPUTING):
+            found, remarks = _promised(spec, unit, delta), _remarks_where_possible(spec)
         say(f"Read: {described}, the settings of the model; `privatize --model` verifies its other files.")
-        _show(spec, found, _remarks_where_possible(spec), as_json)
+        _show(spec, found, remarks, as_json)
     else:
         target = None if page is None else Target(page, force, private=False)
         explain_certificate(certificate, ledger, as_json, reader, target, with_file=not without_file)
@@ -110,7 +114,8 @@ def explain_certificate(
     except ConfigError as error:
         wanted = f" Expected OUT.guarantee.json, or OUT with it beside: there is no {certificate_path(path)}."
         raise ConfigError(str(error) if path.name.endswith(_SUFFIX) else f"{error}{wanted}") from error
-    found = verify(path, ledger=None if ledger is None else options.opened(ledger), with_file=with_file)
+    with waiting("Verifying the file, and computing what is guaranteed."):
+        found = verify(path, ledger=None if ledger is None else options.opened(ledger), with_file=with_file)
     certificate = found.certificate
     if given != path and Path(certificate.output).name != given.name:
         raise DataError(f"{path} is not the certificate of {given}: it speaks of a file of another name.")

@@ -11,6 +11,7 @@ from dptext.cli import options
 from dptext.cli.app import FILE
 from dptext.cli.asking import at_terminal, made, record_of, require_field, require_public
 from dptext.cli.check import NOT_BY_TEXTS, NOT_PROTECTED, form_options, stated_options
+from dptext.cli.terminal import counted_if_slow
 from dptext.errors import ConfigError, DataError
 from dptext.text.formats import Format, file_format
 from dptext.text.reading import of_public_files
@@ -187,11 +188,13 @@ class InitFiles:
 
 def surveyed(source: Path, **how: Any) -> Survey:
     """Survey a file or a folder; arguments and errors are those of `survey`."""
-    if not source.is_dir():
-        return survey(source, **how)
-    from dptext.batch.contents import survey_dataset  # folders alone need it
+    with counted_if_slow("reading", "rows") as tell:
+        how |= {"on_rows": lambda n: tell(n, None)}
+        if not source.is_dir():
+            return survey(source, **how)
+        from dptext.batch.contents import survey_dataset  # folders alone need it
 
-    return survey_dataset(str(source), **how)
+        return survey_dataset(str(source), **how)
 
 
 def _surveyed_public(public: Path, text_field: str, **how: Any) -> tuple[Survey, str]:

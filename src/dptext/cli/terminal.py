@@ -11,6 +11,7 @@ import os
 import re
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from types import FrameType
@@ -179,6 +180,37 @@ def counted(title: str, unit: str = "", *, every: float = LINE_EVERY_SECONDS) ->
         finally:
             if within:
                 bar.remove_task(task)
+
+
+@contextlib.contextmanager
+def counted_if_slow(title: str, unit: str) -> Iterator[Tell]:
+    """Show progress as `counted` does, from the first call on that comes after two seconds."""
+    if not sys.stderr.isatty():
+        yield _lines(title, unit, LINE_EVERY_SECONDS)
+        return
+    began = time.monotonic()
+    with contextlib.ExitStack() as shown:
+        bar: Tell | None = None
+
+        def tell(done: int, total: int | None, what: str = unit, /) -> None:
+            nonlocal bar
+            if time.monotonic() - began >= FIRST_LINE_SECONDS:
+                bar = bar or shown.enter_context(counted(title, unit))
+                bar(done, total, what)
+
+        yield tell
+
+
+@contextlib.contextmanager
+def waiting(what: str) -> Iterator[None]:
+    """Say what is done now, if it has no count and takes longer than two seconds."""
+    late = threading.Timer(FIRST_LINE_SECONDS, say, [what])
+    late.daemon = True
+    late.start()
+    try:
+        yield
+    finally:
+        late.cancel()
 
 
 @contextlib.contextmanager

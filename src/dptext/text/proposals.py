@@ -9,6 +9,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from datetime import date
 from decimal import Decimal, InvalidOperation
+from functools import cache
 from typing import Final
 
 from dptext.errors import ConfigError
@@ -141,6 +142,7 @@ class Proposal:
         return step
 
 
+@cache
 def _step(number: int) -> Decimal:
     """Return a step: of the numbers -1, 0, 1, 2, 3, 4 they are 0.5, 1, 2, 5, 10, 20."""
     return Decimal((1, 2, 5)[number % 3]).scaleb(number // 3)

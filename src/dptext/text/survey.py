@@ -7,19 +7,20 @@ first values are kept until they are judged. The numbers and the language are co
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
 from dptext.errors import BrokenFileError, HeaderError
 from dptext.text import formats
-from dptext.text.formats import PACKED, Format, spelled
+from dptext.text.formats import PACKED, Format, spelled, string_fault
 from dptext.text.inputs import open_input
 from dptext.text.labels import n_known
 from dptext.text.languages import MOST_CHARACTERS, MainLanguage, Spaced, main_language
-from dptext.text.lines import Bad, BadFile, Broken, Needed, are_names, missing_field, rows_of
+from dptext.text.lines import Bad, BadFile, Broken, Chunk, Needed, Row, are_names, missing_field, rows_of
 from dptext.text.reading import EMPTY, MAX_CHARACTERS
 from dptext.text.record_reader import REPEATED
 from dptext.text.records import Fields, Record
@@ -30,6 +31,7 @@ from dptext.text.surveyed import SHORT, Column, Fault, text_fault
 
 _MOST_LABELS: Final = 50
 _NO_FIELD: Final = "\0"  # the name of no field
+OnRows = Callable[[int], object]  #: is called now and then, with the number of records that were read
 
 
 def _lacking(name: str, record: int, found: Sequence[str]) -> Fault | None:
@@ -95,12 +97,19 @@ class Survey:
             return 0
         return column.rows - column.nulls - column.empties - (column.distinct - bool(column.empties))
 
-    def read(self, part: SurveyPart, named: _NamedFields, labels: Sequence[str]) -> None:
+    def read(self, part: SurveyPart, named: _NamedFields, labels: Sequence[str], on_rows: OnRows | None) -> None:
         """Count the rows of the next file. BrokenFileError: it cannot be read to its end."""
         before, header, label = self._number, list[str](), named.fields.label
+        counts = lru_cache(_MOST_LABELS)(lambda own: n_known([own], labels))  # few labels come again and again
         self._starts.append(before)
+
+        def told(chunk: Chunk) -> Iterable[Row]:
+            if on_rows is not None and self._number:
+                on_rows(self._number)
+            return rows_of(chunk)
+
         with closing(part.chunks([])) as chunks:
-            for self._number, row in enumerate(itertools.chain.from_iterable(map(rows_of, chunks)), start=before + 1):
+            for self._number, row in enumerate(itertools.chain.from_iterable(map(told, chunks)), start=before + 1):
                 if isinstance(row, Broken):
                     place = part.name if isinstance(row, BadFile) else f"{part.name}, record {self._number - before}"
                     raise BrokenFileError(f"{place}: {row.reason}.")
@@ -114,7 +123,7 @@ class Survey:
                 if label is not None and named.readable:
                     value = spelled(row.get(label))
                     own = value if isinstance(value, str) else None
-                    self.labelled = (self.labelled or 0) + n_known([own], labels)
+                    self.labelled = (self.labelled or 0) + counts(own)
         self.doubled |= doubled_names(part, header)
 
     def place(self, record: int) -> str:
@@ -133,7 +142,9 @@ class Survey:
                 self.columns[name] = Column(fault=_lacking(name, *self._first))
             self.columns[name].add(name, value, record, written=written)
             if self._texts is not None and isinstance(value, str):
-                self._texts.setdefault(name, Spaced()).add(value[:MOST_CHARACTERS])
+                if name not in self._texts:
+                    self._texts[name] = Spaced()
+                self._texts[name].add(value[:MOST_CHARACTERS])
         for name in self.columns.keys() - row if len(row) < len(self.columns) else ():
             self.columns[name].fault = self.columns[name].fault or _lacking(name, record, tuple(row))
 
@@ -200,6 +211,7 @@ def survey(
     labels: Sequence[str] = (),
     sheet: str | None = None,
     language: bool = False,
+    on_rows: OnRows | None = None,
 ) -> Survey:
     """Read a file once, and count its contents. Settings that are None are guessed.
 
@@ -213,8 +225,9 @@ def survey(
     part = part_of(path, format=format, delimiter=delimiter, encoding=encoding, record=record, sheet=sheet)
     shown = _sheet(path, sheet) if part.format is Format.XLSX else None
     return survey_parts(
-        path, [part], text=text, record=record, id=id, label=label, labels=labels, language=language, sheet=shown
-    )
+        path, [part], text=text, record=record, id=id, label=label, labels=labels, language=language, sheet=shown,
+        on_rows=on_rows,
+    )  # fmt: skip
 
 
 def survey_parts(
@@ -228,6 +241,7 @@ def survey_parts(
     labels: Sequence[str] = (),
     language: bool = False,
     sheet: Sheet | None = None,
+    on_rows: OnRows | None = None,
 ) -> Survey:
     """Read files once, and count their contents together. Arguments and errors are those of `survey`.
 
@@ -240,7 +254,7 @@ def survey_parts(
         _require_columns(found, wanted, fields)
     ids = set[str | bytes]()
     for part in found.parts:
-        found.read(part, _NamedFields(fields, text is not None, part.format is Format.XLSX, _ids=ids), labels)
+        found.read(part, _NamedFields(fields, text is not None, part.format is Format.XLSX, _ids=ids), labels, on_rows)
     if not found.rows + found.bad:
         raise BrokenFileError(f"{path}, record 1: {EMPTY.reason}.")
     if label is not None:
@@ -303,12 +317,14 @@ class _NamedFields:
             return None
         if missing := [each for each in others if each not in row]:
             return missing_field(missing[0], needed(fields), row)
-        found = Checks(fields, MAX_CHARACTERS).record({**row, name: ""}, default_id="")
+        values = [row[each] for each in others]
+        plain = all(isinstance(each, str) and each and string_fault(each) is None for each in values)  # the usual case
+        found = Record("", "") if plain else Checks(fields, MAX_CHARACTERS).record({**row, name: ""}, default_id="")
         if not isinstance(found, Record):
             return found.reason
         if fields.id is None:
             return None
-        key = key_of(found.id)
+        key = key_of(str(row[fields.id]) if plain else found.id)
         repeated = key in self._ids
         self._ids.add(key)
         return REPEATED.reason if repeated else None

@@ -32,6 +32,8 @@ class Column:
 
     rows: int = 0
     nulls: int = 0
+    filled: int = 0  #: values that are not null and can be read; `characters`: the sum of their lengths
+    characters: int = 0
     empties: int = 0
     strings: int = 0
     tags: int = 0
@@ -53,19 +55,21 @@ class Column:
             self.fault = self.fault or (record, value.reason)
             self.proposal.add(None)
             return
-        name_: str | None
-        label: object
         if isinstance(value, str):
-            text, name_, label = value, value or None, value
+            text, sound = value, string_fault(value) is None
+            cell, is_name, is_label, mark = value if sound else None, sound and bool(value), sound, hash(value)
         else:
-            text, name_, label = formats.written(value), name_of(value), spelled(value)
-        self.proposal.add(cell_text(value))
-        self.nameless += name_ is None or string_fault(name_) is not None
+            text, cell, sound = formats.written(value), cell_text(value), False
+            named, label = name_of(value), spelled(value)
+            is_name, is_label = named is not None, isinstance(label, str)
+            mark = hash(named or text)
+        self.proposal.add(cell)
+        self.nameless += not is_name
         if value is None:
             self.nulls += 1
             return
-        self.unlabelled += not isinstance(label, str) or string_fault(label) is not None
-        if (reason := text_fault(name, text if written else value)) is not None:
+        self.unlabelled += not is_label
+        if (not sound or len(text) > MAX_CHARACTERS) and (reason := text_fault(name, text if written else value)):
             self.unfit += 1
             self.fault = self.fault or (record, reason)
         self.strings += isinstance(value, str)
@@ -73,8 +77,8 @@ class Column:
         self.named |= text == name
         self.tags += has_tags(text)
         self.lengths[len(text)] += 1
+        self.filled, self.characters = self.filled + 1, self.characters + len(text)
         if self.hashes is not None:
-            mark = hash(name_ or text)
             self.repeated |= mark in self.hashes
             self.hashes.add(mark)
             if self.repeated and len(self.hashes) > _MOST_DISTINCT and self.mean <= SHORT:
@@ -83,7 +87,7 @@ class Column:
     @property
     def mean(self) -> float:
         """The mean number of characters of a value."""
-        return sum(size * n for size, n in self.lengths.items()) / max(1, self.lengths.total())
+        return self.characters / max(1, self.filled)
 
     @property
     def long(self) -> int:

@@ -127,6 +127,7 @@ def measured(
             taught.teach(row, known)
         if known and row == PUBLIC_ONLY and mix:
             _teach_mixed(taught, known, mix, seed)
+    on_row(len(parts), len(parts))
     judged = [record.label for record in real if record.label]
     common = Counter(record.label for record in parts[ORIGINAL] if record.label).most_common(1)
     if names and judged and common:

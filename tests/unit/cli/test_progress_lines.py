@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 import pytest
 
 from dptext.cli import terminal
-from dptext.cli.terminal import counted
+from dptext.cli.terminal import counted, counted_if_slow, waiting
 
 Passes = Callable[[float], None]
 
@@ -89,3 +90,28 @@ def test_an_estimate_waits_for_a_twentieth_or_for_twenty_seconds(
         "slow: 2 of 1,000 texts, 19 s",
         "slow: 3 of 1,000 texts, 38 s, about 18943 s more",
     ]
+
+
+def test_what_is_soon_done_shows_no_count(passes: Passes, capsys: pytest.CaptureFixture[str]) -> None:
+    with counted_if_slow("reading", "rows") as tell:
+        for done in (10, 20, 30):
+            passes(0.6)
+            tell(done, None)
+    assert capsys.readouterr().err == ""
+    with counted_if_slow("reading", "rows") as tell:
+        for done in (10, 20, 30):
+            passes(1.5)
+            tell(done, None)
+    assert capsys.readouterr().err == "reading: 20 rows, 3 s\n"
+
+
+def test_what_has_no_count_is_named_once_it_is_slow(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with waiting("Computing."):
+        pass
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr(terminal, "FIRST_LINE_SECONDS", 0.01)
+    with waiting("Computing."):
+        time.sleep(0.3)
+    assert capsys.readouterr().err == "Computing.\n"

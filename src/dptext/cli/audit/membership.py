@@ -19,7 +19,7 @@ from dptext.cli.audit import refuse_ignored
 from dptext.cli.audit.attacked import check_form, check_public, made_ready, public_records
 from dptext.cli.chosen import Choice, MechanismOptions, as_public, check_label_field, fitted_on, kinds
 from dptext.cli.grouped import measures
-from dptext.cli.terminal import counted, say
+from dptext.cli.terminal import counted, say, waiting
 from dptext.cli.utility import chosen_classifier
 from dptext.errors import ConfigError
 from dptext.mechanism import HasReconstruction, Learns, Mechanism, Spec
@@ -63,19 +63,19 @@ def attack_classifier(
         return named(texts, labels, seed=number)
 
     say(f"attack {attack}: {len(target.members):,} members, as many others; classifier {classifier}")
-    model = members.train_on(target.members, train=train, transform=transform, seed=seed)
+    with waiting("Training the model that is attacked."):
+        model = members.train_on(target.members, train=train, transform=transform, seed=seed)
+    if attack == "loss":
+        with waiting("Training the control."):
+            return {"": _loss(model, target, train, transform, seed)}
     with counted(attack, "models") as tell:
         shared: dict[str, Any] = {"train": train, "seed": seed, "transform": transform, "on_progress": tell}
-        match attack:
-            case "shokri":
-                own = members.split_members(split.non_members, seed=seed + 2)
-                shared |= {"shadow_train": own.members, "shadow_out": own.non_members}
-                return {"": shokri(model, target.members, target.non_members, **shared)}
-            case "lira":
-                both = lira(model, target.members, target.non_members, shadows=shadows, **shared)
-                return {"online": both.online, "offline": both.offline}
-            case _:
-                return {"": _loss(model, target, train, transform, seed)}
+        if attack == "shokri":
+            own = members.split_members(split.non_members, seed=seed + 2)
+            shared |= {"shadow_train": own.members, "shadow_out": own.non_members}
+            return {"": shokri(model, target.members, target.non_members, **shared)}
+        both = lira(model, target.members, target.non_members, shadows=shadows, **shared)
+        return {"online": both.online, "offline": both.offline}
 
 
 def _loss(

@@ -1,0 +1,56 @@
+"""A survey tells how many rows it has read, and takes one look at a value however many came before."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from pathlib import Path
+
+import pytest
+
+from dptext.text.survey import survey
+from dptext.text.surveyed import Column
+
+
+def lines(path: Path, n: int) -> Path:
+    rows = (json.dumps({"id": str(i), "text": f"row {i}" * (1 + i % 7), "label": "ab"[i % 2]}) for i in range(n))
+    path.write_text("".join(f"{row}\n" for row in rows), "utf-8")
+    return path
+
+
+def test_the_rows_that_were_read_are_told(tmp_path: Path) -> None:
+    told = list[int]()
+    found = survey(lines(tmp_path / "many.jsonl", 30_000), on_rows=told.append)
+    assert found.rows == 30_000
+    assert len(told) > 3
+    assert told == sorted(told)
+    assert 0 < told[0] < told[-1] < 30_000
+
+
+def test_a_file_that_is_read_at_once_tells_nothing(tmp_path: Path) -> None:
+    told = list[int]()
+    survey(lines(tmp_path / "few.jsonl", 20), on_rows=told.append)
+    assert not told
+
+
+def test_the_mean_is_that_of_values_that_can_be_read() -> None:
+    column, sizes = Column(), [3, 50, 1, 0, 7]
+    for i, size in enumerate(sizes):
+        column.add("text", "x" * size, i)
+        column.add("text", None, i)
+    column.add("text", 12.0, 9)  # written as 12.0
+    assert column.mean == statistics.mean([*sizes, 4])
+    assert Column().mean == 0
+
+
+def test_labels_are_matched_once_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = list[object]()
+
+    def counts(labels: list[str | None], public: list[str]) -> int:
+        asked.extend(labels)
+        return sum(each in public for each in labels)
+
+    monkeypatch.setattr("dptext.text.survey.n_known", counts)
+    found = survey(lines(tmp_path / "many.jsonl", 2_000), label="label", labels=["a"])
+    assert found.labelled == 1_000
+    assert sorted(map(str, asked)) == ["a", "b"]
