@@ -31,13 +31,30 @@ def survey_dataset(
 
     A delimiter and an encoding are those of each file that has some. Errors as `shards_of` and `survey`.
     """
+    parts, record = dataset_parts(
+        source, format=format, delimiter=delimiter, encoding=encoding, record=record, sheet=sheet,
+        storage_options=storage_options,
+    )  # fmt: skip
+    return survey_parts(Path(source), parts, record=record, **asked)
+
+
+def dataset_parts(
+    source: str,
+    *,
+    format: Format | None = None,
+    delimiter: str | None = None,
+    encoding: str | None = None,
+    record: str | None = None,
+    sheet: str | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+) -> tuple[Sequence[SurveyPart], str | None]:
+    """Return the files of an input, and the portion of plain text that is one record. Errors as `shards_of`."""
     options = storage_options or {}
     shards = shards_of(source, format=format, options=options)
     portion = None if record is None else Portion(record)
     plan = as_read(source, shards, Plan(Fields(), input_format=format, record=portion, sheet=sheet))
     how = {"delimiter": delimiter, "encoding": encoding, "record": plan.record, "sheet": sheet}
-    parts: Sequence[SurveyPart] = [_part(shard, format, options, how) for shard in shards]
-    return survey_parts(Path(source), parts, record=plan.record, **asked)
+    return [_part(shard, format, options, how) for shard in shards], plan.record
 
 
 def _part(shard: Shard, format: Format | None, options: Mapping[str, Any], how: Mapping[str, str | None]) -> SurveyPart:

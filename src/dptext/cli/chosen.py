@@ -11,7 +11,7 @@ from pathlib import Path
 
 from dptext.cli import options
 from dptext.cli.app import config
-from dptext.cli.terminal import counted, say
+from dptext.cli.terminal import counted, say, waiting
 from dptext.embeddings import encoders
 from dptext.errors import ConfigError
 from dptext.mechanism import FitProgress, Learns, Mechanism, Promise, Spec, Traits, setting_fields, settings
@@ -177,7 +177,8 @@ def fitted_on(
     """Return the spec fitted on these records. A bar or some lines show the epochs, and no loss on private texts."""
     fitting = partial(fitted, spec, public, private=private or None, pool=pool, seed=seed)
     if not spec.traits.trains:
-        return fitting()
+        with waiting(f"Making the model of {spec.kind}."):
+            return fitting()
     with counted(title) as tell:
         shown = 0  # a time is estimated only after a twentieth is done
 

@@ -3,7 +3,7 @@
 import functools
 import secrets
 import stat
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
@@ -14,7 +14,7 @@ from typer import Argument, BadParameter
 from dptext import _validate
 from dptext._wording import plural
 from dptext.cli.grouped import leaves, measures, pays, promises, reads, runs
-from dptext.cli.terminal import say
+from dptext.cli.terminal import say, waiting
 from dptext.errors import ConfigError
 from dptext.text.files import Target
 from dptext.text.formats import DELIMITED, PACKED, Format, file_format
@@ -304,16 +304,10 @@ class Layout(Form):
         if path is None:
             return []
         with of_public_files():
-            return self._records(
-                path,
-                Fields(
-                    self.public_text_field or self.text_field,
-                    label=label and (self.public_label_field or label),
-                    keep=keep,
-                ),
-                self.public_record or self.record,
-                self.public_sheet or self.sheet,
+            fields = Fields(
+                self.public_text_field or self.text_field, label=label and (self.public_label_field or label), keep=keep
             )
+            return self._records(path, fields, self.public_record or self.record, self.public_sheet or self.sheet)
 
     def public_label(self, path: Path, label: str | None) -> str | None:
         """Return the label field of a public file. None if no record has the field, and no option names it.
@@ -322,44 +316,37 @@ class Layout(Form):
         """
         if label is None or self.public_label_field is not None:
             return label
+        with of_public_files(), waiting(f"Looking for {label!r} in {path}."):
+            return label if self._has_public(path, label) else None
+
+    def _has_public(self, path: Path, label: str) -> bool:
+        """Return whether a row of a public file, or of the files of a folder, has a field."""
+        from dptext.text.survey_parts import has_column, part_of  # few commands need it
+
+        kind, sheet = self.settings()["input_format"], self.public_sheet or self.sheet
         if path.is_dir():
-            return label if label in self._surveyed_public(path) else None
-        from dptext.text.survey import survey  # few commands need it
+            from dptext.batch.contents import dataset_parts  # folders alone need it
 
-        kind = file_format(path, self.settings()["input_format"])
-        if kind is Format.TEXT:
-            return None
-        with of_public_files():
-            found = survey(
-                path,
-                format=kind,
-                delimiter=self.delimiter if kind in DELIMITED else None,
-                encoding=None if kind in PACKED else self.encoding,
-                text=self.public_text_field or self.text_field,
-                sheet=self.public_sheet or self.sheet if kind is Format.XLSX else None,
-            )
-        return label if label in found.columns else None
-
-    def _surveyed_public(self, folder: Path) -> Collection[str]:
-        """Return the columns of the public files of a folder."""
-        from dptext.batch.contents import survey_dataset  # folders alone need it
-
-        how: dict[str, Any] = {
-            "delimiter": self.delimiter,
-            "encoding": self.encoding,
-            "sheet": self.public_sheet or self.sheet,
-        }
-        with of_public_files():
-            found = survey_dataset(
-                str(folder),
-                format=self.settings()["input_format"],
-                record=self.public_record or self.record,
-                text=self.public_text_field or self.text_field,
-                **how,
-            )
-        return found.columns
+            parts, _ = dataset_parts(
+                str(path), format=kind, delimiter=self.delimiter, encoding=self.encoding,
+                record=self.public_record or self.record, sheet=sheet,
+            )  # fmt: skip
+            return any(has_column(part, label) for part in parts)
+        kind = file_format(path, kind)
+        part = part_of(
+            path,
+            format=kind,
+            delimiter=self.delimiter if kind in DELIMITED else None,
+            encoding=None if kind in PACKED else self.encoding,
+            sheet=sheet if kind is Format.XLSX else None,
+        )
+        return kind is not Format.TEXT and has_column(part, label)
 
     def _records(self, path: Path, fields: Fields, record: str | None, sheet: str | None) -> list[Record]:
+        with waiting(f"Reading {path}."):
+            return self._read(path, fields, record, sheet)
+
+    def _read(self, path: Path, fields: Fields, record: str | None, sheet: str | None) -> list[Record]:
         if path.is_dir():
             return self._of_folder(path, fields, record, sheet)
         reading = self.settings()

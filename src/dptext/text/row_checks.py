@@ -101,11 +101,11 @@ class Checks:
             if not isinstance(value, str) and not (may_miss and value is None):
                 return Bad(f"the field {name!r} is not a string")
         for name, value in itertools.chain(zip(names, values, strict=True), record.kept.items()):
-            if not is_scalar(value):
+            if isinstance(value, str):
+                if (fault := string_fault(value)) is not None:
+                    return Bad(f"the field {name!r} {fault}")
+            elif value is not None and not is_scalar(value):
                 return Bad(f"the field {name!r} is not a string, a finite number, a boolean or null")
-            fault = string_fault(value) if isinstance(value, str) else None
-            if fault is not None:
-                return Bad(f"the field {name!r} {fault}")
         if len(record.text) > self.max_characters:
             return Bad(f"the text is longer than max_characters={self.max_characters}")
         return record

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections import Counter
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -70,6 +70,15 @@ def part_of(
     how: dict[str, Any] = {"max_line": limit, "delimiter": delimiter, "encoding": encoding, "record": record}
     how |= {"sheet": sheet, "opener": opener}
     return SurveyPart(str(path), kind, delimiter, encoding, lambda names: file_chunks(path, kind, names, **how))
+
+
+def has_column(part: SurveyPart, name: str) -> bool:
+    """Return whether a row of a file has a column. No row after the first such one is read."""
+    with closing(part.chunks([])) as chunks:
+        return any(
+            any(isinstance(row, Mapping) and name in row for row in chunk) if isinstance(chunk, list) else name in chunk
+            for chunk in chunks
+        )
 
 
 def header_fault(part: SurveyPart, names: Sequence[str]) -> BadHeader | None:

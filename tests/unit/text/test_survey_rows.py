@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 import statistics
+from collections.abc import Generator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from dptext.text.lines import Chunk
 from dptext.text.survey import survey
+from dptext.text.survey_parts import has_column, part_of
 from dptext.text.surveyed import Column
 
 
@@ -54,3 +58,27 @@ def test_labels_are_matched_once_each(tmp_path: Path, monkeypatch: pytest.Monkey
     found = survey(lines(tmp_path / "many.jsonl", 2_000), label="label", labels=["a"])
     assert found.labelled == 1_000
     assert sorted(map(str, asked)) == ["a", "b"]
+
+
+def test_a_file_is_read_no_further_than_a_column_is_looked_for(tmp_path: Path) -> None:
+    part, read = part_of(lines(tmp_path / "many.jsonl", 30_000)), list[int]()
+
+    def watched(names: Sequence[str]) -> Generator[Chunk, None, None]:
+        for chunk in part.chunks(names):
+            read.append(len(chunk))
+            yield chunk
+
+    assert has_column(replace(part, chunks=watched), "label")
+    assert len(read) == 1
+    assert not has_column(replace(part, chunks=watched), "other")
+    assert sum(read[1:]) == 30_000
+
+
+def test_a_column_that_comes_late_is_found(tmp_path: Path) -> None:
+    path = tmp_path / "late.jsonl"
+    path.write_text('{"text": "a"}\n[1]\n{"text": "b", "label": null}\n', "utf-8")
+    assert has_column(part_of(path), "label")
+    path = tmp_path / "table.csv"
+    path.write_text("text,label\na,b\n", "utf-8")
+    assert has_column(part_of(path), "label")
+    assert not has_column(part_of(path), "other")
