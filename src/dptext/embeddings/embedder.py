@@ -3,6 +3,7 @@
 import hashlib
 import importlib.resources
 import json
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib.resources.abc import Traversable
@@ -88,6 +89,7 @@ def embed_distinct(texts: Iterable[str], embedder: Embedder, *, single: bool = F
 
 
 _REMEMBERED: Final = 50_000
+_GOLDEN: Final = (math.sqrt(5) - 1) / 2
 
 
 class RememberingEmbedder:
@@ -107,6 +109,14 @@ class RememberingEmbedder:
         found = np.asarray(self._inner.embed(fresh), np.float32) if fresh else np.empty((0, self.dim), np.float32)
         self._known.update(zip(fresh, found, strict=True))
         return np.asarray([self._known[text] for text in texts], np.float64).reshape(len(texts), self.dim)
+
+
+def spread(n: int) -> list[int]:
+    """Return the numbers below `n` in an order whose beginnings are spread evenly over all of them.
+
+    Batches that are sorted by length are computed in this order, so that the first ones tell how long all take.
+    """
+    return sorted(range(n), key=lambda i: (i * _GOLDEN + 0.5) % 1)  # a middle one first
 
 
 def packaged_model() -> Traversable:

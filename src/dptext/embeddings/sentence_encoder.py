@@ -111,10 +111,12 @@ class SentenceEncoder:
         distinct = sorted(set(texts), key=lambda text: (len(text), text))  # the order must not depend on the hash seed
         position = {text: i for i, text in enumerate(distinct)}
         found = np.empty((len(distinct), self.dim))
-        for start in range(0, len(distinct), _TEXTS_AT_ONCE):
-            part = distinct[start : start + _TEXTS_AT_ONCE]
-            told = None if on_progress is None else _after(start, on_progress)
-            found[start : start + len(part)] = self.network.vectors(part, on_done=told)
+        parts, done = -(-len(distinct) // _TEXTS_AT_ONCE), 0
+        for first in range(parts):  # of short and long texts each, so that the first ones tell how long all take
+            part = distinct[first::parts]
+            told = None if on_progress is None else _after(done, on_progress)
+            found[first::parts] = self.network.vectors(part, on_done=told)
+            done += len(part)
         return np.rint(found[[position[text] for text in texts]] / _GRID) * _GRID
 
 

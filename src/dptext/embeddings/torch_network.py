@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
+from dptext.embeddings.embedder import spread
 from dptext.errors import ConfigError, needing
 from dptext.types import Integers, Positions, Singles
 
@@ -110,7 +111,8 @@ class TorchNetwork:
         done = 0
         # One autocast serves all blocks, as it keeps the weights that it has cast. Under inference_mode it keeps none.
         with torch.no_grad(), torch.autocast(device.type, torch.bfloat16, enabled=self.precision == "bfloat16"):
-            for block in padded_blocks(lengths, limit=limit, factor=factor):
+            blocks = list(padded_blocks(lengths, limit=limit, factor=factor))
+            for block in (blocks[i] for i in spread(len(blocks))):
                 features = padded(pieces, block, pad=tokenizer.pad_token_id or 0, side=tokenizer.padding_side)
                 output = self.model({name: torch.from_numpy(rows).to(device) for name, rows in features.items()})
                 vectors = torch.nn.functional.normalize(output["sentence_embedding"].float(), dim=-1)

@@ -7,6 +7,7 @@ import json
 import shutil
 import socket
 import warnings
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -401,6 +402,32 @@ def test_the_mean_of_word_vectors():
     assert done == list(range(1, 9))
     assert np.array_equal(mean.embed(texts[::-1]), found[::-1])
     assert mean.embed([]).shape == (0, 2)
+
+
+def test_each_part_of_many_texts_has_short_and_long_ones() -> None:
+    parts = list[list[int]]()
+
+    class Lengths:
+        def vectors(self, texts: Sequence[str], *, on_done: Callable[[int], None] | None = None) -> np.ndarray:
+            parts.append([len(text) for text in texts])
+            assert on_done is not None
+            on_done(len(texts))
+            return np.array([[len(text) / 4] for text in texts], np.float32)
+
+    lengths, done = np.random.default_rng(1).permutation(20_000) // 50, list[int]()
+    texts = [f"{i:05}" + "a" * n for i, n in enumerate(lengths.tolist())]
+    found = SentenceEncoder("lengths", 1, "", "float32", Lengths()).embed([*texts, texts[0]], on_progress=done.append)
+    assert found[:, 0].tolist() == [len(text) / 4 for text in [*texts, texts[0]]]
+    assert all(abs(np.mean(part) - 204.5) < 1 for part in parts)
+    assert len(parts) == 3
+    assert done == np.cumsum([len(part) for part in parts]).tolist()
+
+
+def test_the_beginnings_of_a_spread_are_spread() -> None:
+    for n in (0, 1, 2, 7, 100, 1_000):
+        order = embedder.spread(n)
+        assert sorted(order) == list(range(n))
+        assert all(abs(np.mean(order[:some]) / n - 0.5) < 0.2 for some in range(max(2, n // 20), n))
 
 
 def test_a_mean_is_that_of_its_own_text_in_any_batch() -> None:

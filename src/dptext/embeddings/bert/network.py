@@ -11,6 +11,7 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
+from dptext.embeddings.embedder import spread
 from dptext.errors import ConfigError
 from dptext.kernels import activations, attention, matrix_tiles, norms, pooling, products, tiles
 from dptext.kernels.linear import DTYPES, Exactness, Linear, require_alike, room
@@ -99,6 +100,7 @@ class Bert:
         if lengths.max(initial=0) > places or not all(0 <= piece < words for own in pieces for piece in own):
             raise ConfigError(f"Expected texts of at most {places} of {words} word pieces. Take another tokenizer.")
         batches = list(_batches(lengths))
+        batches = [batches[i] for i in spread(len(batches))]
         room = max((int(lengths[batch].sum()) for batch in batches), default=0)
         spaces = [_Workspace(self, room) for _ in range(max(1, min(threads, len(batches))))]
 
