@@ -98,7 +98,7 @@ class Clock:
 
 def encoding(_: Any, encoder: SentenceEncoder, texts: list[str]) -> tuple[float, float]:
     """The linear layers, for each word piece."""
-    weights = sum(linear.weights.size for layer in encoder.network.bert.layers for linear in layer.linear)
+    weights = sum(len(linear.bias) * linear.n_in for layer in encoder.network.bert.layers for linear in layer.linear)
     return 2.0 * weights * sum(map(len, encoder.network.pieces(sorted(set(texts))))), 0.0
 
 
@@ -112,12 +112,12 @@ def reading(_: Any, contexts: LlamaContexts, owners: Any, *__: Any) -> tuple[flo
     """The linear layers of a language model, for each token."""
     layers = contexts._network.layers
     linear = (one for each in layers for one in (each.attention, each.mixed, each.widened, each.narrowed))
-    return 2.0 * sum(one.weights.size for one in linear) * len(owners), 0.0
+    return 2.0 * sum(len(one.bias) * one.n_in for one in linear) * len(owners), 0.0
 
 
 def next_word(found: Any, contexts: LlamaContexts, *_: Any) -> tuple[float, float]:
     """The scores of all tokens, for each text."""
-    return 2.0 * contexts._network.head.weights.size * len(found), 0.0
+    return 2.0 * len(contexts._network.head.bias) * contexts._network.head.n_in * len(found), 0.0
 
 
 def rates() -> tuple[float, float]:

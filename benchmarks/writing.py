@@ -31,6 +31,8 @@ from typing import Any
 
 import numpy as np
 import torch
+from gguf import GGML_QUANT_SIZES
+from gguf.quants import dequantize
 
 from _timing import Rows, paired, seconds
 from dptext.kernels.linear import Exactness, Linear, best_there_is
@@ -132,7 +134,10 @@ def in_panels(network: Network, exactness: Exactness) -> Network:
     """The network in a precision, with weights of that precision in memory."""
 
     def unpacked(layer: Linear) -> Linear:
-        return Linear.of(layer.weights, layer.bias, exactness)
+        assert layer.blocks is not None
+        kind = next(kind for kind, (_, size) in GGML_QUANT_SIZES.items() if size == layer.blocks.shape[2])
+        weights = dequantize(layer.blocks.reshape(len(layer.blocks), -1), kind)
+        return Linear.of(weights, layer.bias, exactness).alone()
 
     layers = tuple(
         replace(

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
@@ -45,16 +45,21 @@ class Linear:
 
     Layers of int8 have `units` `(n_out,)`, a scale for each output, and multiply inputs by `smoothing` `(n_in,)`.
     Layers whose weights stay in the `blocks` of their file have them `packed` (see `dptext.kernels.packing`), and
-    `panels` without memory.
+    `panels` without memory. `weights` are kept by layers that may be made anew in any precision.
     """
 
-    weights: Singles
     bias: Singles
     panels: np.ndarray[Any, Any]
     units: Singles
     smoothing: Singles
     blocks: packing.Blocks | None = None
     packed: np.ndarray[Any, Any] | None = None
+    weights: Singles | None = None
+
+    @property
+    def n_in(self) -> int:
+        """The number of inputs."""
+        return len(self.smoothing)
 
     @classmethod
     def of(cls, weights: Singles, bias: Singles, exactness: Exactness, largest: Singles | None = None) -> "Linear":
@@ -77,13 +82,31 @@ class Linear:
             packed = (np.rint(moved / units[:, None]) + tiles.MORE).astype(tiles.INT_WEIGHTS)
         else:
             packed = weights
-        return cls(weights, bias, _panels(packed), units, smoothing)
+        return cls(bias, _panels(packed), units, smoothing, weights=weights)
 
     def at(self, exactness: Exactness) -> "Linear":
-        """Return this layer in float32 or bfloat16. bfloat16 needs an even number of inputs: others stay in float32."""
-        if self.blocks is not None and exactness != "int8":
-            return Linear.in_blocks(self.weights, self.bias, self.blocks, exactness)
-        return Linear.of(self.weights, self.bias, "float32" if self.weights.shape[1] % 2 else exactness)
+        """Return this layer in bfloat16, which needs an even number of inputs, or else in float32.
+
+        ConfigError: the layer has rounded weights, from which no other precision is made.
+        """
+        wanted: Uncalibrated = "bfloat16" if exactness == "bfloat16" and self.n_in % 2 == 0 else "float32"
+        if self.panels.dtype == DTYPES[wanted]:
+            return self
+        if self.blocks is not None:
+            return Linear.in_blocks(self.bias, self.blocks, wanted)
+        if self.panels.dtype != np.float32:
+            raise ConfigError("Expected a layer of float32, found one that is rounded: load the model again.")
+        return Linear.of(_rows(self.panels), self.bias, wanted).alone()
+
+    def anew(self, exactness: Exactness, largest: Singles | None = None) -> "Linear":
+        """Make this layer anew of the weights that it keeps; arguments of `of`. ConfigError: it keeps none."""
+        if self.weights is None:
+            raise ConfigError("Expected a layer that keeps its weights: load the model again.")
+        return Linear.of(self.weights, self.bias, exactness, largest)
+
+    def alone(self) -> "Linear":
+        """Return this layer without the `weights` that it was made of."""
+        return replace(self, weights=None)
 
     @classmethod
     def padded(cls, weights: Singles, bias: Singles, blocks: packing.Blocks | None = None) -> "Linear":
@@ -93,18 +116,18 @@ class Linear:
             weights, bias = np.pad(weights, ((0, more), (0, 0))), np.pad(bias, (0, more))
             blocks = None if blocks is None else np.pad(blocks, ((0, more), (0, 0), (0, 0)))
         if blocks is not None and packing.packs(blocks):
-            return cls.in_blocks(weights, bias, blocks, "float32")
-        return cls.of(weights, bias, "float32")
+            return cls.in_blocks(bias, blocks, "float32")
+        return cls.of(weights, bias, "float32").alone()
 
     @classmethod
-    def in_blocks(cls, weights: Singles, bias: Singles, blocks: packing.Blocks, exactness: Uncalibrated) -> "Linear":
+    def in_blocks(cls, bias: Singles, blocks: packing.Blocks, exactness: Uncalibrated) -> "Linear":
         """Make the layer of whole panels in float32 or bfloat16, whose weights stay in `blocks`."""
-        dtype, (n_out, n_in) = DTYPES[exactness], weights.shape
+        dtype, n_out, n_in = DTYPES[exactness], len(bias), blocks.shape[1] * packing.LENGTH
         found = packing.pack(blocks, dtype)
         packed = room(*found.shape, dtype=found.dtype.type)
         packed[:] = found
         ones = np.ones(n_out, np.float32), np.ones(n_in, np.float32)
-        return cls(weights, bias, np.empty((0, n_in, tiles.COLUMNS), dtype), *ones, blocks, packed)
+        return cls(bias, np.empty((0, n_in, tiles.COLUMNS), dtype), *ones, blocks, packed)
 
 
 def rows_for(n: int, width: int) -> Singles:
@@ -127,6 +150,12 @@ def _panels(weights: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     split = np.ascontiguousarray(weights).view(np.uint32).reshape(-1, tiles.COLUMNS, n_in // per_step)
     found[:] = split.transpose(0, 2, 1)
     return found.view(weights.dtype)
+
+
+def _rows(panels: Singles) -> Singles:
+    """Return the weights `(n_out, n_in)` of panels of float32."""
+    n_panels, n_in, _ = panels.shape
+    return panels.transpose(0, 2, 1).reshape(n_panels * tiles.COLUMNS, n_in)
 
 
 def require_alike(found: Floats | Singles, alone: Floats | Singles, what: str, remedy: str) -> None:

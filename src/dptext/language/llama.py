@@ -105,7 +105,7 @@ class _LayersSpace:
         first, dim = network.layers[0], network.words.shape[1]
         self.most = _whole_tiles(n)
         self.x, self.rows, self.more = (room(self.most, width) for width in (dim, dim, len(first.narrowed.bias)))
-        self.taken, self.gated = (room(self.most, each.weights.shape[1]) for each in (first.mixed, first.narrowed))
+        self.taken, self.gated = (room(self.most, each.n_in) for each in (first.mixed, first.narrowed))
         self.projected, self.both = (room(self.most, len(each.bias)) for each in (first.attention, first.widened))
         self.rounded = _rounded(self.most, (first.attention, first.mixed, first.narrowed))
         self.tile, self.shares = _tile(first.attention, first.mixed, first.narrowed), room(tiles.ROWS, shares)
@@ -117,7 +117,7 @@ class _HeadSpace:
 
     def __init__(self, head: Linear, n: int) -> None:
         self.most = _whole_tiles(n)
-        self.rows, self.logits = room(self.most, head.weights.shape[1]), room(self.most, len(head.bias))
+        self.rows, self.logits = room(self.most, head.n_in), room(self.most, len(head.bias))
         self.rounded, self.tile = _rounded(self.most, (head,)), _tile(head)
 
 
@@ -256,7 +256,7 @@ def _multiply(
 
 def _tile(*layers: Linear) -> tuple[Singles, Singles]:
     """Room for the sums of a tile, and for an unpacked panel of the widest layer. Others may be packed than these."""
-    return room(SPARE, tiles.COLUMNS), room(max(each.weights.shape[1] for each in layers), tiles.COLUMNS)
+    return room(SPARE, tiles.COLUMNS), room(max(each.n_in for each in layers), tiles.COLUMNS)
 
 
 def _whole_tiles(n: int) -> int:
@@ -267,7 +267,7 @@ def _whole_tiles(n: int) -> int:
 def _rounded(n: int, layers: Sequence[Linear]) -> Mapping[int, np.ndarray[Any, Any]]:
     """Return room for the rounded inputs of the layers that take bfloat16, by their width."""
     dtype = DTYPES["bfloat16"]
-    widths = {each.weights.shape[1] for each in layers if each.panels.dtype == dtype}
+    widths = {each.n_in for each in layers if each.panels.dtype == dtype}
     return {width: room(n, width, dtype=dtype) for width in widths}
 
 

@@ -11,6 +11,7 @@ pytest.importorskip("torch")
 import torch
 from scipy.special import erf
 
+from dptext.errors import ConfigError
 from dptext.kernels import products, tiles
 from dptext.kernels.activations import gelu
 from dptext.kernels.linear import DTYPES, Linear, best_there_is, room
@@ -50,6 +51,32 @@ def test_products_are_those_of_numpy(exactness: str) -> None:
         products.products(x, n, layer.panels, bias, tile, out)
     error = {"float32": 1e-6, "bfloat16": 4e-3, "int8": 1.5e-2}[exactness]
     assert np.abs(out[:n] - bias - exact).max() < error * np.abs(exact).max()
+
+
+def test_a_padded_layer_holds_its_weights_once() -> None:
+    """In float32 they stand in its panels: other precisions are made of these, to the same bits."""
+    rng, n_in = np.random.default_rng(4), 34
+    weights = rng.normal(size=(2 * tiles.COLUMNS, n_in)).astype(np.float32)
+    weights[0, :3] = -0.0, 1e-40, np.float32(2) ** -126
+    bias = np.ones(len(weights), np.float32)
+    layer, kept = Linear.padded(weights, bias), Linear.of(weights, bias, "float32")
+    assert layer.weights is None
+    assert layer.n_in == kept.n_in == n_in
+    assert layer.at("float32") is layer
+    rounded = layer.at("bfloat16")
+    assert rounded.weights is None
+    assert rounded.panels.tobytes() == Linear.of(weights, bias, "bfloat16").panels.tobytes()
+    assert rounded.at("bfloat16") is rounded
+    assert kept.anew("bfloat16").panels.tobytes() == rounded.panels.tobytes()
+    with pytest.raises(ConfigError, match="one that is rounded"):
+        rounded.at("float32")
+    with pytest.raises(ConfigError, match="keeps its weights"):
+        layer.anew("float32")
+
+
+def test_an_odd_number_of_inputs_stays_in_float32() -> None:
+    layer = Linear.padded(np.ones((3, 5), np.float32), np.ones(3, np.float32))
+    assert layer.at("bfloat16") is layer
 
 
 @pytest.mark.parametrize("exactness", [each for each in EXACT if each != "int8"])

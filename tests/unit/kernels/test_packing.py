@@ -123,3 +123,14 @@ def test_other_processors_and_other_formats_have_panels(monkeypatch: pytest.Monk
     layer = Linear.padded(weights, bias, blocks)
     assert layer.packed is None
     np.testing.assert_array_equal(layer.panels, Linear.of(weights, bias, "float32").panels)
+
+
+@there
+@pytest.mark.parametrize("exactness", EXACT)
+def test_weights_in_blocks_are_in_memory_in_no_other_form(exactness: Exactness) -> None:
+    blocks = blocks_of("Q4_1", 2 * tiles.COLUMNS, 96)
+    layer = Linear.padded(weights_of("Q4_1", blocks), np.zeros(2 * tiles.COLUMNS, np.float32), blocks).at(exactness)
+    assert layer.n_in == 96
+    assert layer.weights is None
+    assert layer.panels.nbytes == 0
+    assert layer.at(exactness) is layer

@@ -47,7 +47,7 @@ class _Workspace:
 
     def __init__(self, network: "Bert", n_pieces: int) -> None:
         n = -(-n_pieces // tiles.ROWS) * tiles.ROWS + max(tiles.ROWS, products.SPARE)
-        wide, dtype = network.layers[0].widened.weights.shape[0], DTYPES[network.exactness]
+        wide, dtype = len(network.layers[0].widened.bias), DTYPES[network.exactness]
         self.x, self.more, self.taken = (room(n, network.dim) for _ in range(3))
         self.hidden = room(n, wide)
         self.rows, self.wide_rows = room(n, network.dim, dtype=dtype), room(n, wide, dtype=dtype)
@@ -177,7 +177,7 @@ class Bert:
         ranges = iter(largest)
 
         def again(layer: Linear) -> Linear:
-            return Linear.of(layer.weights, layer.bias, exactness, next(ranges, None))
+            return layer.anew(exactness, next(ranges, None))
 
         layers = []
         for layer in self.layers:

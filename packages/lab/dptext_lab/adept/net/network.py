@@ -53,7 +53,7 @@ class ExactReader:
         return np.concatenate([np.empty((0, self._dim)), *each(self._block, blocks)])
 
     def _block(self, tokens: Integers) -> Singles:
-        n, units = len(tokens), self._outer.weights.shape[1]
+        n, units = len(tokens), self._outer.n_in
         known, places = np.unique(tokens, return_inverse=True)
         places = places.reshape(tokens.shape)
         words = rows_for(len(known), self._embedding.shape[1])
