@@ -15,11 +15,11 @@ from dptext import _validate
 from dptext._wording import plural
 from dptext.cli.grouped import leaves, measures, pays, promises, reads, runs
 from dptext.cli.terminal import say, waiting
-from dptext.errors import ConfigError
+from dptext.errors import BrokenFileError, ConfigError
 from dptext.text.files import Target
 from dptext.text.formats import DELIMITED, PACKED, Format, file_format
 from dptext.text.plain_text import Portion
-from dptext.text.reading import OnError, of_public_files, read_records
+from dptext.text.reading import EMPTY, OnError, of_public_files, read_records
 from dptext.text.records import TEXT_FIELD, Fields, Record
 
 if TYPE_CHECKING:  # loaded by those who name a ledger
@@ -316,14 +316,16 @@ class Layout(Form):
         """
         if label is None or self.public_label_field is not None:
             return label
+        kind = self.settings()["input_format"]
         with of_public_files(), waiting(f"Looking for {label!r} in {path}."):
-            return label if self._has_public(path, label) else None
+            return label if self._has_public(path, kind, label) else None
 
-    def _has_public(self, path: Path, label: str) -> bool:
+    def _has_public(self, path: Path, kind: Format | None, label: str) -> bool:
         """Return whether a row of a public file, or of the files of a folder, has a field."""
-        from dptext.text.survey_parts import has_column, part_of  # few commands need it
+        from dptext.text.survey import sheet_of  # few commands need these
+        from dptext.text.survey_parts import has_column, part_of
 
-        kind, sheet = self.settings()["input_format"], self.public_sheet or self.sheet
+        sheet = self.public_sheet or self.sheet
         if path.is_dir():
             from dptext.batch.contents import dataset_parts  # folders alone need it
 
@@ -333,6 +335,10 @@ class Layout(Form):
             )  # fmt: skip
             return any(has_column(part, label) for part in parts)
         kind = file_format(path, kind)
+        if kind is Format.TEXT:
+            return False
+        if kind is Format.XLSX:
+            sheet_of(path, sheet)  # its errors name the sheets
         part = part_of(
             path,
             format=kind,
@@ -340,7 +346,7 @@ class Layout(Form):
             encoding=None if kind in PACKED else self.encoding,
             sheet=sheet if kind is Format.XLSX else None,
         )
-        return kind is not Format.TEXT and has_column(part, label)
+        return has_column(part, label)
 
     def _records(self, path: Path, fields: Fields, record: str | None, sheet: str | None) -> list[Record]:
         with waiting(f"Reading {path}."):
@@ -368,6 +374,8 @@ class Layout(Form):
         found = [each for shard in shards for batch in read(shard, plan, {}, lost, allow_empty=True) for each in batch]
         for reason, times in lost.items():
             say(f"skipped {plural(times, 'record')} of {folder}: {reason}")
+        if not found:
+            raise BrokenFileError(f"{folder}: {EMPTY.reason}.")
         return found if fields.id is not None else [replace(each, id=str(i)) for i, each in enumerate(found)]
 
 

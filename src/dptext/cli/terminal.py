@@ -154,16 +154,21 @@ class Tell(Protocol):
 
 def say(line: str) -> None:
     """Print one line on stderr. Names in the line may hold any character."""
-    print(line.replace("\n", "\\n"), file=sys.stderr, flush=True)
+    escaped_ends = line.replace("\n", "\\n")
+    sys.stderr.write(f"{escaped_ends}\n")  # at once, as other threads write, too
+    sys.stderr.flush()
 
 
 @contextlib.contextmanager
-def counted(title: str, unit: str = "", *, every: float = LINE_EVERY_SECONDS) -> Iterator[Tell]:
+def counted(
+    title: str, unit: str = "", *, every: float = LINE_EVERY_SECONDS, began: float | None = None
+) -> Iterator[Tell]:
     """Show progress as a bar, or as lines: the first after two seconds, the last ones `every` seconds apart.
 
     From one to the next half of the time passes that has passed already. The first line comes at once if nothing is
     done yet, as a model may be loaded now. `every=0`: a line at each call.
-    `unit` is the default unit. A count within another is a bar beneath it, as long as it lasts.
+    `unit` is the default unit. A count within another is a bar beneath it, as long as it lasts. What `began` before, by
+    the clock of `time.monotonic`, counts in the bar's time.
     """
     if not sys.stderr.isatty():
         yield _lines(title, unit, every)
@@ -171,6 +176,8 @@ def counted(title: str, unit: str = "", *, every: float = LINE_EVERY_SECONDS) ->
     within = bool(_shown)
     with contextlib.nullcontext(_shown[0]) if within else _on_screen() as bar:
         task = bar.add_task(escaped(title), total=None, what=unit)
+        if began is not None:
+            bar.tasks[-1].start_time = began
 
         def tell(done: int, total: int | None, what: str = unit, /) -> None:
             bar.update(task, completed=done, total=total, what=what)
@@ -195,7 +202,7 @@ def counted_if_slow(title: str, unit: str) -> Iterator[Tell]:
         def tell(done: int, total: int | None, what: str = unit, /) -> None:
             nonlocal bar
             if time.monotonic() - began >= FIRST_LINE_SECONDS:
-                bar = bar or shown.enter_context(counted(title, unit))
+                bar = bar or shown.enter_context(counted(title, unit, began=began))
                 bar(done, total, what)
 
         yield tell
@@ -206,8 +213,9 @@ def waiting(what: str) -> Iterator[None]:
     """Say what is done now, if it has no count and takes longer than two seconds."""
     late = threading.Timer(FIRST_LINE_SECONDS, say, [what])
     late.daemon = True
-    late.start()
     try:
+        with contextlib.suppress(RuntimeError):  # no thread can be started
+            late.start()
         yield
     finally:
         late.cancel()

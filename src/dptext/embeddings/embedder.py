@@ -116,7 +116,7 @@ def spread(n: int) -> list[int]:
 
     Batches that are sorted by length are computed in this order, so that the first ones tell how long all take.
     """
-    return sorted(range(n), key=lambda i: (i * _GOLDEN + 0.5) % 1)  # a middle one first
+    return sorted(range(n), key=lambda i: (i - n // 2) * _GOLDEN % 1)  # the middle one first
 
 
 def packaged_model() -> Traversable:

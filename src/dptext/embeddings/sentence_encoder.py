@@ -23,6 +23,7 @@ from dptext.embeddings.embedder import (
     encoder_folder,
     files_digest,
     packaged_model,
+    spread,
 )
 from dptext.embeddings.torch_network import (
     TorchModel,
@@ -111,12 +112,12 @@ class SentenceEncoder:
         distinct = sorted(set(texts), key=lambda text: (len(text), text))  # the order must not depend on the hash seed
         position = {text: i for i, text in enumerate(distinct)}
         found = np.empty((len(distinct), self.dim))
-        parts, done = -(-len(distinct) // _TEXTS_AT_ONCE), 0
-        for first in range(parts):  # of short and long texts each, so that the first ones tell how long all take
-            part = distinct[first::parts]
+        done = 0
+        for i in spread(-(-len(distinct) // _TEXTS_AT_ONCE)):
+            place = slice(i * _TEXTS_AT_ONCE, (i + 1) * _TEXTS_AT_ONCE)
             told = None if on_progress is None else _after(done, on_progress)
-            found[first::parts] = self.network.vectors(part, on_done=told)
-            done += len(part)
+            found[place] = self.network.vectors(distinct[place], on_done=told)
+            done += len(distinct[place])
         return np.rint(found[[position[text] for text in texts]] / _GRID) * _GRID
 
 

@@ -87,13 +87,15 @@ class Linear:
     def at(self, exactness: Exactness) -> "Linear":
         """Return this layer in bfloat16, which needs an even number of inputs, or else in float32.
 
-        ConfigError: the layer has rounded weights, from which no other precision is made.
+        ConfigError: the layer has rounded weights and no others, from which no other precision is made.
         """
         wanted: Uncalibrated = "bfloat16" if exactness == "bfloat16" and self.n_in % 2 == 0 else "float32"
         if self.panels.dtype == DTYPES[wanted]:
             return self
         if self.blocks is not None:
             return Linear.in_blocks(self.bias, self.blocks, wanted)
+        if self.weights is not None:
+            return self.anew(wanted)
         if self.panels.dtype != np.float32:
             raise ConfigError("Expected a layer of float32, found one that is rounded: load the model again.")
         return Linear.of(_rows(self.panels), self.bias, wanted).alone()

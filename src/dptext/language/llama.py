@@ -81,7 +81,10 @@ class Llama:
     longest: int
 
     def at(self, exactness: Exactness) -> Llama:
-        """Return this network in another precision, float32 or bfloat16. Norms and attention stay in float32."""
+        """Return this network of float32 in float32 or bfloat16. Norms and attention stay in float32.
+
+        ConfigError: the network is one of bfloat16, whose weights are rounded.
+        """
         layers = tuple(layer.at(exactness) for layer in self.layers)
         return replace(self, layers=layers, head=self.head.at(exactness))
 

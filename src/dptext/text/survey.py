@@ -1,7 +1,8 @@
 """Survey the contents of a file before it is used, for `dptext check`.
 
-No value is kept. Hashes tell which values are equal. If the language of the texts is asked for, the beginnings of the
-first values are kept until they are judged. The numbers and the language are computed from private text.
+Hashes tell which values are equal. While a file is read, its ids, some labels and a few different values of each column
+are kept, and if the language of the texts is asked for, the beginnings of some values, until they are judged. The
+numbers and the language are computed from private text.
 """
 
 from __future__ import annotations
@@ -223,7 +224,7 @@ def survey(
     the file cannot be read to its end, or holds no record.
     """
     part = part_of(path, format=format, delimiter=delimiter, encoding=encoding, record=record, sheet=sheet)
-    shown = _sheet(path, sheet) if part.format is Format.XLSX else None
+    shown = sheet_of(path, sheet) if part.format is Format.XLSX else None
     return survey_parts(
         path, [part], text=text, record=record, id=id, label=label, labels=labels, language=language, sheet=shown,
         on_rows=on_rows,
@@ -277,7 +278,7 @@ def _shared(values: Sequence[str | None]) -> str | None:
     return values[0] if len({*values}) == 1 else None
 
 
-def _sheet(path: Path, named: str | None) -> Sheet | None:
+def sheet_of(path: Path, named: str | None) -> Sheet | None:
     """Return the sheet to read. BrokenFileError: no sheet fits; the message names the sheets with cells.
 
     Only the owner of the file sees these names. None if the workbook cannot be read: the reader reports the reason.

@@ -73,7 +73,7 @@ def part_of(
 
 
 def has_column(part: SurveyPart, name: str) -> bool:
-    """Return whether a row of a file has a column. No row after the first such one is read."""
+    """Return whether a row of a file has a column. Nothing after the chunk of the first such row is read."""
     with closing(part.chunks([])) as chunks:
         return any(
             any(isinstance(row, Mapping) and name in row for row in chunk) if isinstance(chunk, list) else name in chunk

@@ -32,7 +32,7 @@ class Column:
 
     rows: int = 0
     nulls: int = 0
-    filled: int = 0  #: values that are not null and can be read; `characters`: the sum of their lengths
+    filled: int = 0  #: values that are neither null nor `Bad`; `characters`: the sum of their lengths
     characters: int = 0
     empties: int = 0
     strings: int = 0

@@ -115,3 +115,14 @@ def test_what_has_no_count_is_named_once_it_is_slow(
     with waiting("Computing."):
         time.sleep(0.3)
     assert capsys.readouterr().err == "Computing.\n"
+
+
+def test_where_no_thread_can_be_started_the_work_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none(_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr("threading.Thread.start", none)
+    done = list[int]()
+    with waiting("Computing."):
+        done.append(1)
+    assert done == [1]

@@ -68,6 +68,7 @@ def test_a_padded_layer_holds_its_weights_once() -> None:
     assert rounded.panels.tobytes() == Linear.of(weights, bias, "bfloat16").panels.tobytes()
     assert rounded.at("bfloat16") is rounded
     assert kept.anew("bfloat16").panels.tobytes() == rounded.panels.tobytes()
+    assert Linear.of(weights, bias, "bfloat16").at("float32").panels.tobytes() == layer.panels.tobytes()
     with pytest.raises(ConfigError, match="one that is rounded"):
         rounded.at("float32")
     with pytest.raises(ConfigError, match="keeps its weights"):

@@ -74,8 +74,10 @@ def attack_classifier(
             own = members.split_members(split.non_members, seed=seed + 2)
             shared |= {"shadow_train": own.members, "shadow_out": own.non_members}
             return {"": shokri(model, target.members, target.non_members, **shared)}
-        both = lira(model, target.members, target.non_members, shadows=shadows, **shared)
-        return {"online": both.online, "offline": both.offline}
+        if attack == "lira":
+            both = lira(model, target.members, target.non_members, shadows=shadows, **shared)
+            return {"online": both.online, "offline": both.offline}
+    raise ConfigError(f"Expected the attack to be shokri, lira or loss, found {attack!r}.")
 
 
 def _loss(
