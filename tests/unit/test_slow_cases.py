@@ -30,7 +30,7 @@ def quick(folder: Path, text: str, ask: str = "test_it.py") -> tuple[int, str]:
     found = subprocess.run(
         [sys.executable, *line],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(TESTS), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+        env={**os.environ, "PYTHONPATH": str(TESTS), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": ""},
         capture_output=True,
         text=True,
         check=False,
