@@ -57,7 +57,12 @@ ABSENT = ("--writer model:", "--writer endpoint:", "spacy", "[pii]", "pii_redact
 
 #: Words that the commands of a page print.
 SAID = {
-    "README.md": ("The bound is moderate", "spent is rounded up", "per document is refuted", "Nothing refutes the claim of epsilon 1"),
+    "README.md": (
+        "The bound is moderate",
+        "spent is rounded up",
+        "per document is refuted",
+        "Nothing refutes the claim of epsilon 1",
+    ),
     "docs/tutorials/reading-a-certificate.md": ("Verified", "refused with exit code 4"),
     "docs/tutorials/your-own-corpus.md": ("the field 'year'", "per author"),
     "docs/guides/budgets.md": ("its charge is in the ledger",),
