@@ -167,8 +167,8 @@ def counted(
 
     From one to the next half of the time passes that has passed already. The first line comes at once if nothing is
     done yet, as a model may be loaded now. `every=0`: a line at each call.
-    `unit` is the default unit. A count within another is a bar beneath it, as long as it lasts. What `began` before, by
-    the clock of `time.monotonic`, counts in the bar's time.
+    `unit` is the default unit. A count within another is a bar beneath it, as long as it lasts. The bar's clock starts
+    at `began`, a time of `time.monotonic`; by default now.
     """
     if not sys.stderr.isatty():
         yield _lines(title, unit, every)

@@ -216,9 +216,9 @@ def survey(
 ) -> Survey:
     """Read a file once, and count its contents. Settings that are None are guessed.
 
-    Labels are counted if `label` names their field. With `language` the language of the first texts is judged.
-    If `id` or `label` names a field, a row whose id or label is unfit counts as a row that cannot be read, as for the
-    readers of records.
+    `on_rows` is told how many records were read. Labels are counted if `label` names their field. With `language` the
+    language of the first texts is judged. If `id` or `label` names a field, a row whose id or label is unfit counts as
+    a row that cannot be read, as for the readers of records.
 
     Memory grows with the number of different values of long or unique columns (about 60 bytes each). BrokenFileError:
     the file cannot be read to its end, or holds no record.
