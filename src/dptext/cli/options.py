@@ -303,7 +303,7 @@ class Layout(Form):
         """Return the records of a public file; without a file, none. Errors name the options of public files."""
         if path is None:
             return []
-        with of_public_files():
+        with of_public_files(), waiting(f"Reading {path}."):  # of a private file it would tell that it is large
             fields = Fields(
                 self.public_text_field or self.text_field, label=label and (self.public_label_field or label), keep=keep
             )
@@ -349,10 +349,6 @@ class Layout(Form):
         return has_column(part, label)
 
     def _records(self, path: Path, fields: Fields, record: str | None, sheet: str | None) -> list[Record]:
-        with waiting(f"Reading {path}."):
-            return self._read(path, fields, record, sheet)
-
-    def _read(self, path: Path, fields: Fields, record: str | None, sheet: str | None) -> list[Record]:
         if path.is_dir():
             return self._of_folder(path, fields, record, sheet)
         reading = self.settings()
