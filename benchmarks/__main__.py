@@ -2,8 +2,8 @@
 
 With --quick (`make bench QUICK=1`) those that take seconds, or less of what others measure: for everyday use. Each is
 printed as it goes, then the table. The last result is kept in build/bench/last.md, the one before it in
-build/bench/before.md. Exits 1 where a bound is missed, where a benchmark fails or prints no row, or where something
-that can be installed is absent.
+build/bench/before.md. Exits 1 where every round misses a bound, where a benchmark fails or prints no row, or where
+something that can be installed is absent. A bound that the median misses and a round keeps is unclear, which is said.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ from pathlib import Path
 HERE = Path(__file__).parent
 KEPT = HERE.parent / "build" / "bench"
 #: The form of `_timing.Rows`.
-ROW = re.compile(r"\| (.+) \| (.+) \| (\S+) \| (\S+) \| (\S+) \| (none.*|at .+) \| (-|kept|MISSED) \|$", re.MULTILINE)
+ROW = re.compile(
+    r"\| (.+) \| (.+) \| (\S+) \| (\S+) \| (\S+) \| (none.*|at .+) \| (-|kept|unclear|MISSED) \|$", re.MULTILINE
+)
 ABSENT = re.compile(r"^not measured: (.+)$", re.MULTILINE)
 HEAD = """| benchmark | what | ratio | minimum | median | maximum | bound of the median | |
 |---|---|---|--:|--:|--:|---|---|"""
@@ -64,7 +66,7 @@ PLANS: dict[str, Plan] = {
     "erae": Plan("1"),
     "profiles": Plan("1"),
     "whole_corpus": Plan("1"),
-    "compare": Plan("1", ("--part", "40")),
+    "compare": Plan("1", ("--part", "40", "--rounds", "2")),
     "batch": Plan("1", quick=("--texts", "2000", "--rounds", "1")),
     "gateway": Plan("1"),
     "gpu_writer": Plan(),
@@ -80,17 +82,21 @@ class Result:
     code: int
     seconds: float
 
+    def rows(self, verdict: str) -> list[str]:
+        """The rows of this verdict: what was measured, the median, and its bound."""
+        rows = ROW.findall(self.printed)
+        return [
+            f"{what}: {median} {ratio}, {bound}" for what, ratio, _, median, _, bound, said in rows if said == verdict
+        ]
+
     def faults(self) -> list[str]:
         """Why it does not pass: each missed row, and what else is wrong."""
-        rows = ROW.findall(self.printed)
-        missed = [
-            f"{what}: {median} {ratio}, {bound}" for what, ratio, _, median, _, bound, kept in rows if kept == "MISSED"
-        ]
+        missed = self.rows("MISSED")
         if "Traceback (most recent call last)" in self.printed or self.code not in {0, 3, bool(missed)}:
             missed.append(f"it failed, with exit code {self.code}")
         if self.code == 3:
             missed.append("something that can be installed was not measured")
-        if not rows and not ABSENT.search(self.printed):
+        if not ROW.search(self.printed) and not ABSENT.search(self.printed):
             missed.append("it printed no row")
         return missed
 
@@ -135,7 +141,9 @@ def table(results: dict[str, Result]) -> str:
         f"- not measured: {name}: {what}" for name, each in results.items() for what in ABSENT.findall(each.printed)
     ]
     faults = [f"- MISSED: {name}: {what}" for name, each in results.items() for what in each.faults()]
-    return "\n".join([HEAD, *rows, "", *absent, *(faults or ["- Every bound is kept."])])
+    unclear = [f"- unclear: {name}: {what}" for name, each in results.items() for what in each.rows("unclear")]
+    last = [*unclear, *faults] or ["- Every bound is kept."]
+    return "\n".join([HEAD, *rows, "", *absent, *last])
 
 
 def keep(results: dict[str, Result], folder: Path) -> Path:

@@ -33,7 +33,8 @@ def printed(capsys: pytest.CaptureFixture[str], *ratios: float, code: int = 0) -
     """Rows as a benchmark prints them, each at least 2, and the exit code."""
     rows = load_script("timing", ROOT / "benchmarks" / "_timing.py").Rows()
     for i, ratio in enumerate(ratios):
-        rows.add(f"work {i}", "times as fast as NumPy", [ratio - 0.5, ratio, ratio + 1], least=2, processor="AVX-512")
+        found = [ratio - 0.5, ratio, ratio + 0.25]
+        rows.add(f"work {i}", "times as fast as NumPy", found, least=2, processor="AVX-512")
     rows.note("work", "ms", [1.0])
     if code:
         rows.absent("PostgreSQL", "it is not installed", code=code)
@@ -57,7 +58,7 @@ def test_every_benchmark_prints_rows_of_one_form_and_exits_by_them(path: Path) -
 def test_a_row_has_least_median_most_and_its_own_verdict(bench: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
     said, code = printed(capsys, 3.0, 1.5)
     first, second = bench.ROW.findall(said)
-    assert first == ("work 0", "times as fast as NumPy", "2.5", "3", "4", "at least 2 (AVX-512)", "kept")
+    assert first == ("work 0", "times as fast as NumPy", "2.5", "3", "3.25", "at least 2 (AVX-512)", "kept")
     assert second[-1] == "MISSED"
     assert code == 1
     rows = load_script("timing", ROOT / "benchmarks" / "_timing.py").Rows()
@@ -69,6 +70,35 @@ def test_a_row_has_least_median_most_and_its_own_verdict(bench: ModuleType, caps
         ("none", "-"),
         ("at most 1", "MISSED"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("found", "bound", "said"),
+    [
+        ([1.0, 1.2, 1.3], {"most": 1.1}, "unclear"),  # one round keeps what the median misses
+        ([1.15, 1.2, 1.3], {"most": 1.1}, "MISSED"),
+        ([1.0, 1.05, 1.3], {"most": 1.1}, "kept"),
+        ([4.1, 4.9, 5.1], {"least": 5}, "unclear"),
+        ([4.1, 4.9], {"least": 5}, "MISSED"),
+        ([0, 0, 1], {"most": 0}, "MISSED"),  # there may be none at all: one round decides
+        ([0, 1, 1], {"most": 0}, "MISSED"),
+        ([0, 0, 0], {"most": 0}, "kept"),
+        ([float("nan"), float("nan")], {"most": 0}, "MISSED"),
+        ([float("nan"), 1.2], {"most": 1.1}, "MISSED"),
+    ],
+)
+def test_a_bound_is_missed_where_every_round_misses_it(
+    bench: ModuleType, capsys: pytest.CaptureFixture[str], found: list[float], bound: dict[str, float], said: str
+) -> None:
+    rows = load_script("timing", ROOT / "benchmarks" / "_timing.py").Rows()
+    rows.add("work", "of the time", found, **bound)
+    ((*_, shown),) = bench.ROW.findall(printed_so_far := capsys.readouterr().out)
+    assert shown == said
+    assert rows.code == (said == "MISSED")
+    result = bench.Result(printed_so_far, rows.code, 1.0)
+    assert bool(result.faults()) == (said == "MISSED")
+    assert ("- unclear: depth: work: " in bench.table({"depth": result})) == (said == "unclear")
+    assert ("Every bound is kept" in bench.table({"depth": result})) == (said == "kept")
 
 
 def test_the_last_result_is_kept_and_a_miss_shows(
@@ -84,7 +114,7 @@ def test_the_last_result_is_kept_and_a_miss_shows(
     assert f"{os.cpu_count()} cores" in bench.processor()
     assert "- MISSED: depth: work 1: 1.5" in shown
     last = bench.keep(good, tmp_path).read_text("utf-8")
-    assert "| depth | work 0 | times as fast as NumPy | 2.5 | 3 | 4 | at least 2 (AVX-512) | kept |" in last
+    assert "| depth | work 0 | times as fast as NumPy | 2.5 | 3 | 3.25 | at least 2 (AVX-512) | kept |" in last
     assert "- Every bound is kept." in last
     assert "MISSED" not in last
     assert "MISSED" in (tmp_path / "before.md").read_text("utf-8")

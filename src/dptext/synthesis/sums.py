@@ -11,9 +11,9 @@ Let s be the coordinates of a vector that may be negative, and u the others. If 
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -179,16 +179,27 @@ class PrivateSum:
         if self._authors is None:
             np.add.at(self._total, cells, steps)
             return
-        rows_of: defaultdict[str, list[int]] = defaultdict(list)
-        for row, author in zip(range(len(cells)), authors or [], strict=True):
-            if author:
-                rows_of[author].append(row)
-        for author, rows in rows_of.items():
-            where, what = self._authors.get(author, (cells[:0].ravel(), steps[:0].ravel()))
-            names, places = np.unique(np.concatenate([where, cells[rows].ravel()]), return_inverse=True)
-            summed = np.zeros(len(names), np.int64)
-            np.add.at(summed, places, np.concatenate([what, steps[rows].ravel()]))
-            self._authors[author] = names, summed
+        for author, where, what in self._by_author(cells, steps, authors or []):
+            before, found = self._authors.get(author), (where, what)
+            if before is not None:
+                found = _added_up(np.concatenate([before[0], where]), np.concatenate([before[1], what]))
+            self._authors[author] = found
+
+    def _by_author(
+        self, cells: Integers, steps: Integers, authors: list[str | None]
+    ) -> Iterator[tuple[str, Integers, Integers]]:
+        """Yield each author of rows `(n, m)` with the cells that the author's rows touch, and their sums."""
+        numbers = {author: i for i, author in enumerate(dict.fromkeys(filter(None, authors)))}
+        number = np.array([numbers.get(author or "", -1) for author in authors], np.int64)
+        if len(number) != len(cells):
+            raise ConfigError("Expected an author, or None, for each vector.")
+        own = number >= 0
+        # one whole number for each pair of an author and a cell, in the order of authors and then of cells
+        pairs, sums = _added_up((number[own, None] * len(self._total) + cells[own]).ravel(), steps[own].ravel())
+        ends = np.searchsorted(pairs, np.arange(1, len(numbers) + 1) * len(self._total))
+        for author, (start, end) in zip(numbers, itertools.pairwise([0, *ends.tolist()]), strict=True):
+            # a copy, as a part would keep the whole
+            yield author, pairs[start:end] % len(self._total), sums[start:end].copy()
 
     def _clean(self) -> Integers:
         """The sum without noise: private, and for `release` alone."""
@@ -216,8 +227,19 @@ def clipped(steps: Integers, weights: Integers) -> Integers:
     The length is the root of the sum of squares, each multiplied by its weight. One factor for all numbers keeps the
     totals of blocks equal (derivations, "One sum of blocks").
     """
-    squared = sum(weight * value * value for weight, value in zip(weights.tolist(), steps.tolist(), strict=True))
+    # Squares of an author's documents fit into 64 bits up to tens of thousands of them; Python's numbers have no limit.
+    largest = max(int(steps.max(initial=0)), -int(steps.min(initial=0)))
+    numbers = steps if len(steps) * int(weights.max(initial=1)) * largest**2 < 1 << 63 else steps.astype(object)
+    squared = int((weights * numbers * numbers).sum())
     if squared <= STEPS**2:
         return steps
     length = math.isqrt(squared - 1) + 1  # rounded up
-    return np.array([int(math.copysign(abs(value) * STEPS // length, value)) for value in steps.tolist()], np.int64)
+    return np.asarray(np.sign(numbers) * (np.abs(numbers) * STEPS // length), np.int64)
+
+
+def _added_up(places: Integers, values: Integers) -> tuple[Integers, Integers]:
+    """Return the distinct places in order, and the sum of the values at each."""
+    names, where = np.unique(places, return_inverse=True)
+    sums = np.zeros(len(names), np.int64)
+    np.add.at(sums, where, values)
+    return names, sums

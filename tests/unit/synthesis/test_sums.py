@@ -81,7 +81,11 @@ def test_a_vector_of_signed_and_unsigned_cells_is_added_whole_or_not_at_all(
     assert added.tolist() == (whole.tolist() if kept else [0] * 5)
 
 
-@given(arrays(np.int64, 4, elements=st.integers(-(10**12), 10**12)), st.integers(0, 4))
+#: Lengths near the limit, those whose squares fit into 64 bits, and those whose squares do not.
+NUMBERS = st.one_of(*(st.integers(-most, most) for most in (STEPS, 10**9, 10**12)))
+
+
+@given(arrays(np.int64, 4, elements=NUMBERS), st.integers(0, 4))
 def test_clipping_whole_numbers(steps: np.ndarray, signed: int) -> None:
     for _, weight in BOTH:
         weights = [weight] * signed + [1] * (4 - signed)
@@ -95,6 +99,34 @@ def test_clipping_whole_numbers(steps: np.ndarray, signed: int) -> None:
         factor = STEPS / math.sqrt(weighed(steps, weights))
         assert np.abs(found - steps * factor).max() < 2
         assert math.sqrt(weighed(found, weights)) > STEPS - 2 * math.sqrt(sum(weights))
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from([None, "", "a", "b", "c"]), st.permutations(range(6))), min_size=1, max_size=12),
+    st.integers(1, 12),
+)
+def test_an_authors_vectors_add_up_whatever_calls_they_come_in(
+    rows: list[tuple[str | None, list[int]]], size: int
+) -> None:
+    values = np.linspace(0.1, 0.4, 3)
+    found = PrivateSum(6, NONE, by_author=True)
+    for at in range(0, len(rows), size):
+        part = rows[at : at + size]
+        found.add(np.array([cells[:3] for _, cells in part]), np.tile(values, (len(part), 1)), [who for who, _ in part])
+    wanted = np.zeros(6, np.int64)
+    for author in "abc":
+        own = np.zeros(6, np.int64)
+        for cells in (cells for who, cells in rows if who == author):
+            own[cells[:3]] += np.trunc(values * STEPS).astype(np.int64)
+        wanted += clipped(own, np.ones(6, np.int64))
+    assert (found.release(Draws(secure())) * STEPS).tolist() == wanted.tolist()
+
+
+@pytest.mark.parametrize("authors", [None, [], ["a"], ["a", "b", "c"]])
+def test_each_vector_has_an_author_or_none(authors: list[str | None] | None) -> None:
+    found = PrivateSum(2, NONE, by_author=True)
+    with pytest.raises(ConfigError, match="an author, or None, for each vector"):
+        found.add(np.array([[0], [1]]), np.ones((2, 1)), authors)
 
 
 def unit_vectors(signed: int, weight: int, n: int) -> np.ndarray:
