@@ -5,8 +5,8 @@ has it; else of the built-in sample) go through `privatize_file` and are summari
 model `builtin` writes 16 texts from the summary. Seconds are of the processor. The floor of a part is the longer of its
 operations at the fastest rate of products that this processor has in any precision, and its bytes at the rate of a
 copy, both measured here. Reading, writing and tokens count the bytes of their text, a language model the
-products of each token that it reads. Exits 1 where encoding takes more than five times its floor (and a hundredth of its
-job), or where what no part explains takes more than a quarter of a job.
+products of each token that it reads. Exits 1 where encoding takes more than five times its floor (and a hundredth of
+its job), or where what no part explains takes more than a quarter of a job.
 """
 
 from __future__ import annotations
