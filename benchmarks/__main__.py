@@ -2,8 +2,9 @@
 
 With --quick (`make bench QUICK=1`) those that take seconds, or less of what others measure: for everyday use. Each is
 printed as it goes, then the table. The last result is kept in build/bench/last.md, the one before it in
-build/bench/before.md. Exits 1 where every round misses a bound, where a benchmark fails or prints no row, or where
-something that can be installed is absent. A bound that the median misses and a round keeps is unclear, which is said.
+build/bench/before.md. Exits 1 where a bound is missed, where a benchmark fails or prints no row, or where something
+that can be installed is absent. A bound is missed where the better quartile of its rounds misses it; where the median
+alone does, it is unclear, which is said (decision 31).
 """
 
 from __future__ import annotations

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
-#: Operations and bytes copied, of what a call returned and its arguments.
-Work = Callable[..., tuple[float, float]]
+import numpy as np
 
 
 def seconds(
@@ -35,9 +32,7 @@ class Rows:
     """The rows of a benchmark, printed as they are measured, in the form that `make bench` reads.
 
     Attributes:
-        code: the exit code: 1 where a bound is missed, else 3 where something that can be installed is absent. A bound
-            is missed where every round misses it, and unclear where the median does and a round keeps it: on a shared
-            computer the same work takes up to twice as long from one round to the next.
+        code: the exit code: 1 where a bound is missed, else 3 where something that can be installed is absent.
     """
 
     def __init__(self) -> None:
@@ -60,14 +55,14 @@ class Rows:
             what: what was measured.
             ratio: what the numbers are, such as "of the time of FAISS".
             found: the number of each round, of methods in turn.
-            least: bound of their median. None: there is none.
+            least: bound of their median, which is missed where their better quartile misses it. None: there is none.
             most: the same.
             processor: on which processors this is the bound, where others have another.
         """
         median, bound, said = statistics.median(found), "none", "-"
         if least is not None or most is not None:
             bound = f"at least {least:g}" if most is None else f"at most {most:g}"
-            said = self._verdict(median, found, least, most)
+            said = self._verdict(found, least, most)
             self.code = 1 if said == "MISSED" else self.code
         if processor:
             bound += f" ({processor})"
@@ -75,12 +70,16 @@ class Rows:
         print(f"| {what} | {ratio} | {shown} | {bound} | {said} |", flush=True)
 
     @staticmethod
-    def _verdict(median: float, found: Sequence[float], least: float | None, most: float | None) -> str:
-        """What is said of a bound. Where there may be none at all, as of vectors that change, no round may have one."""
+    def _verdict(found: Sequence[float], least: float | None, most: float | None) -> str:
+        """What is said of a bound: see decision 31. The better quartile does not depend on how many rounds there are.
+
+        Where there may be none at all, as of vectors that change with their company, no round may have one.
+        """
         if most == 0:
             return "kept" if all(each <= 0 for each in found) else "MISSED"
-        kept = [each >= least if least is not None else each <= (most or 0.0) for each in (median, *found)]
-        return "kept" if kept[0] else "unclear" if any(kept) else "MISSED"
+        median, better = np.quantile(found, (0.5, 0.25 if least is None else 0.75))
+        kept, unclear = (each >= least if least is not None else each <= most for each in (median, better))
+        return "kept" if kept else "unclear" if unclear else "MISSED"
 
     def note(self, what: str, unit: str, found: Sequence[float]) -> None:
         """Print numbers that are no ratios and have no bound: the table has no row of them."""
@@ -90,48 +89,3 @@ class Rows:
         """Say what was not measured; with code 0 where nothing that can be installed would change it."""
         self.code = self.code or code
         print(f"not measured: {what}: {why}", flush=True)
-
-
-class Clock:
-    """Processor time of a job by part; a part within a part counts for itself alone.
-
-    Attributes:
-        seconds: of each part; "rest" is what no part explains.
-        calls: of watched functions: part, what says how much work it was, what it returned, and its arguments.
-    """
-
-    def __init__(self) -> None:
-        self.open, self.since = ["rest"], time.process_time()
-        self.seconds: dict[str, float] = defaultdict(float)
-        self.calls: list[tuple[str, Work, Any, tuple[Any, ...]]] = []
-
-    def run(self, job: Callable[[], object]) -> None:
-        """Begin anew, and run a job."""
-        self.seconds, self.calls, self.since = defaultdict(float), [], time.process_time()
-        job()
-        self.switch()
-
-    def switch(self) -> None:
-        now = time.process_time()
-        self.seconds[self.open[-1]] += now - self.since
-        self.since = now
-
-    def timed(self, part: str, call: Callable[..., Any], *args: Any, **settings: Any) -> Any:
-        self.switch()
-        self.open.append(part)
-        found = call(*args, **settings)
-        self.switch()
-        self.open.pop()
-        return found
-
-    def watch(self, owner: Any, name: str, part: str, work: Work) -> None:
-        """Time every call of a function, and keep what says how much work it was."""
-        inner = getattr(owner, name)
-
-        def watched(*args: Any, **settings: Any) -> Any:
-            found = self.timed(part, inner, *args, **settings)
-            self.calls.append((part, work, found, args))
-            parts = iter(lambda: self.timed(part, next, found, None), None)
-            return (one for one in parts) if isinstance(found, Iterator) else found
-
-        setattr(owner, name, watched)

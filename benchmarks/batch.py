@@ -3,11 +3,11 @@
     python benchmarks/batch.py [--texts 40000] [--ranker NAME] [--rounds 2] [--ray] [--records 1000000 10000000]
 
 `candidates` over files of 10,000 texts: a loop that reads, privatizes and writes each file, `privatize_dataset` with
-one worker, with two, and (`--ray`) with actors of a cluster; in turn, in wall-clock seconds, so many rounds. Beside two
-workers stand two processes that run the plain loop, each on half of the files, with all loaded before: what the two
-processors of this computer can do. With `--records`, tiny records by `label_only` in fresh processes, for their peak
-memory. Exits 1 where the overhead is above 5% (Ray: 10%; two workers, beside two loops: 15%, in which processes start),
-or the last number of records takes 1.1 times the memory of the first.
+one worker, with two, and (`--ray`) with actors of a cluster; in turn, in wall-clock seconds, so many rounds. Just
+before two workers, two processes run the plain loop, each on half of the files, with all loaded before: what the two
+processors of this computer can do at that time. With `--records`, tiny records by `label_only` in fresh processes, for
+their peak memory. Exits 1 where the overhead is above 5% (Ray: 10%; two workers, beside two loops: 15%, in which
+processes start), or the last number of records takes 1.1 times the memory of the first.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ from dptext.text.writers import open_writer
 SHARD = 10_000
 MOST = {"one worker": 1.05, "ray, one actor": 1.10}
 MOST_OF_TWO_LOOPS, MOST_MEMORY = 1.15, 1.1
+TWO_LOOPS = "two plain loops at once"
 ENOUGH = 4 * SHARD  # texts that are asked of: fewer are done before workers are up
 MEMORY = """
 import resource, sys
@@ -66,9 +67,9 @@ LOADED: list[Mechanism[str]] = []
 
 
 def load(model: Path) -> None:
-    """Load a model in a process of its own, and use it once."""
+    """Load a model in a process of its own, and use it for as many texts as a batch has."""
     LOADED.append(dp.load_model(model))
-    LOADED[0].privatize([dp.Record("0", "a text")], secure())
+    LOADED[0].privatize(list(dp.sample_records(256)), secure())
 
 
 def loaded(paths: Sequence[Path], target: Path) -> None:
@@ -94,22 +95,22 @@ def overhead(rows: Rows, texts: int, given: str, *, rounds: int, ray: bool) -> N
         mechanism = dp.fit(dp.Candidates(epsilon=10.0, ranker=given), pool, seed=0)
         dp.save_model(mechanism, folder / "model")
         paths = sorted((folder / "in").iterdir())
-        workers = {"one worker": dp.Workers(n=1), "two workers": dp.Workers(n=2)}
+        workers = {"two workers": dp.Workers(n=2)}
         if ray:
             workers |= {"ray, one actor": dp.Workers("ray", 1), "ray, two actors": dp.Workers("ray", 2)}
         out = folder / "out"
-        with ProcessPoolExecutor(2, get_context("spawn"), load, (folder / "model",)) as pool:
+
+        def run(workers: dp.Workers) -> None:
+            dp.privatize_dataset(folder / "in", out, mechanism, dataset=dp.DatasetPlan(workers=workers))
+
+        with ProcessPoolExecutor(2, get_context("spawn"), load, (folder / "model",)) as processes:
             ways: dict[str, Callable[[], object]] = {
                 "plain loop": partial(plain, paths, out, mechanism),
-                "two plain loops at once": partial(two_loops, pool, paths, out),
-                **{
-                    way: partial(
-                        dp.privatize_dataset, folder / "in", out, mechanism, dataset=dp.DatasetPlan(workers=one)
-                    )
-                    for way, one in workers.items()
-                },
+                "one worker": partial(run, dp.Workers(n=1)),
+                TWO_LOOPS: partial(two_loops, processes, paths, out),
+                **{way: partial(run, each) for way, each in workers.items()},
             }
-            two_loops(pool, [], out)  # both processes have started
+            list(processes.map(time.sleep, [5, 5]))  # each process takes one, so that both have started
             times: dict[str, list[float]] = {way: [] for way in ways}
             for round_ in range(rounds):
                 for way, work in ways.items():
@@ -121,16 +122,16 @@ def overhead(rows: Rows, texts: int, given: str, *, rounds: int, ray: bool) -> N
                     print(f"round {round_ + 1}, {way}: {times[way][-1]:.1f} s", flush=True)
                     shutil.rmtree(out)
     whole = texts >= ENOUGH
-    for way in workers:
+    for way in ("one worker", *workers):
         what, most = f"{way}, {texts:,} texts", MOST.get(way) if whole else None
         rows.add(what, "of the time of the plain loop", paired(times[way], times["plain loop"]), most=most)
-    two, both = times["two workers"], times["two plain loops at once"]
+    two, both = times["two workers"], times[TWO_LOOPS]
     what = f"two workers, {texts:,} texts"
     rows.add(
         what, "of the time of two plain loops at once", paired(two, both), most=MOST_OF_TWO_LOOPS if whole else None
     )
     rows.add(what, "times as fast as one", paired(times["one worker"], two))
-    what = f"two plain loops at once, {texts:,} texts"
+    what = f"{TWO_LOOPS}, {texts:,} texts"
     rows.add(what, "times as fast as one", paired(times["plain loop"], both))
 
 

@@ -112,12 +112,12 @@ def main() -> int:
     experiment = smaller(given.part, given.corpora)
     corpora = {name: load_corpus(name, plan, seed=experiment.seed) for name, plan in experiment.corpora.items()}
     cells = plan_cells(experiment, {name: corpus.labels for name, corpus in corpora.items()})
-    lenses = (Lens(experiment.settings.embedder), Lens(experiment.settings.embedder))
-    for lens in lenses:
-        lens.embedder.embed(["A model is loaded before the first cell."])
     able, rounds = [cell for cell in cells if not cell.fault], list[list[tuple[Taken, Taken]]]()
     for _ in range(given.rounds):
         shared = WatchedFits()
+        lenses = (Lens(experiment.settings.embedder), Lens(experiment.settings.embedder))  # which remember embeddings
+        for lens in lenses:
+            lens.embedder.embed(["A model is loaded before the first cell."])
         rounds.append(
             [
                 (

@@ -59,7 +59,7 @@ HERE = Path(__file__).parent
 FOLDER = HERE.parent / "build" / "peers"
 DIM = 50  # of word vectors
 EPSILON = 10.0
-LONG = 3.0  # seconds after which a run of a peer needs no other before it to warm up
+LONG = 3.0  # seconds that a peer takes
 TEXT_WORDS = 8  # at most: pypantera takes 2 gigabytes for so many words beside 400,000
 
 #: What is installed for each peer: itself, and what its time depends on. An empty list: what runs this benchmark.
@@ -464,11 +464,9 @@ def table_cases() -> tuple[dict[str, Any], list[Case]]:
 
 
 def measured(rows: Rows, worker: Worker, peer: str, case: Case, rounds: int) -> list[float]:
-    """Print the case's row; its ratios. One run of both before the others warms up; a peer's counts if it is long."""
-    timed(case.ours)
-    first = worker.timed(case.task)
-    kept = [first] if first[0] > LONG else []
-    taken = [(timed(case.ours), kept.pop() if kept else worker.timed(case.task)) for _ in range(rounds)]
+    """Print the case's row; its ratios. One round before the others warms up; a long one is repeated once less."""
+    _, (long, _) = timed(case.ours), worker.timed(case.task)
+    taken = [(timed(case.ours), worker.timed(case.task)) for _ in range(max(1, rounds - (long > LONG)))]
     (ours, described), (theirs, described_too) = (zip(*side, strict=True) for side in zip(*taken, strict=True))
     ratios, guarantee, there = paired(theirs, ours), case.guarantee, case.processor
     if (asked := f"unknown: {case.task}") in worker.tasks and (share := worker.timed(asked)[1]):

@@ -17,7 +17,7 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ import numpy as np
 import dptext.language.llama
 import dptext.language.writing
 import dptext.runs.files
-from _timing import Clock, Rows, seconds
+from _timing import Rows, seconds
 from adept import corpus
 from dptext import Candidates, WordMetric, write
 from dptext.embeddings.nearest import NearestWords
@@ -60,6 +60,41 @@ LEAST_SHARE = 0.01  # of a job, which a part takes that has a bound
 RECORDS, ROUNDS, WRITTEN = 2000, 2, 16
 #: A summary of all blocks, and public drafts for the model that writes from it.
 SUMMARY: dict[str, Any] = {"kind": "summary", "topics": 64, "marks": 5, "drafts": 64, "about": RECORDS}
+Work = Callable[..., tuple[float, float]]  # operations and bytes copied, of what a call returned and its arguments
+
+
+class Clock:
+    """Processor time by part; a part within a part counts for itself alone."""
+
+    def __init__(self) -> None:
+        self.open, self.since = ["rest"], time.process_time()
+        self.seconds: dict[str, float] = defaultdict(float)
+        self.calls: list[tuple[str, Work, Any, tuple[Any, ...]]] = []
+
+    def switch(self) -> None:
+        now = time.process_time()
+        self.seconds[self.open[-1]] += now - self.since
+        self.since = now
+
+    def timed(self, part: str, call: Callable[..., Any], *args: Any, **settings: Any) -> Any:
+        self.switch()
+        self.open.append(part)
+        found = call(*args, **settings)
+        self.switch()
+        self.open.pop()
+        return found
+
+    def watch(self, owner: Any, name: str, part: str, work: Work) -> None:
+        """Time every call of a function, and keep what says how much work it was."""
+        inner = getattr(owner, name)
+
+        def watched(*args: Any, **settings: Any) -> Any:
+            found = self.timed(part, inner, *args, **settings)
+            self.calls.append((part, work, found, args))
+            parts = iter(lambda: self.timed(part, next, found, None), None)
+            return (one for one in parts) if isinstance(found, Iterator) else found
+
+        setattr(owner, name, watched)
 
 
 def encoding(_: Any, encoder: SentenceEncoder, texts: list[str]) -> tuple[float, float]:
@@ -191,7 +226,9 @@ def profiled(
     clock: Clock, work: Callable[[], object], rates: tuple[float, float]
 ) -> tuple[dict[str, float], dict[str, np.ndarray]]:
     """Run a job: the seconds of each part, and what its operations and its bytes would take."""
-    clock.run(work)
+    clock.__init__()
+    work()
+    clock.switch()
     floors: dict[str, np.ndarray] = defaultdict(lambda: np.zeros(2))
     for part, of, found, args in clock.calls:
         floors[part] += np.divide(of(found, *args), rates)
