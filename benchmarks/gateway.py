@@ -1,6 +1,6 @@
 """How many texts a second a gateway releases to eight clients, against the library itself; latency and memory.
 
-    python benchmarks/gateway.py [--seconds 10] [--rounds 3] [--texts 50] [--models candidates adept] [--minutes M]
+    python benchmarks/gateway.py [--seconds 4] [--rounds 8] [--texts 50] [--models candidates adept] [--minutes M]
                                 [--clients 8] [--threads 2] [--ledger URL]
 
 A client asks again as soon as it has its answer; each answer is a charge of its own. The library releases batches of
@@ -75,8 +75,8 @@ def resident(process: int) -> float:
 def main() -> int:
     """Print a row a model."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=10.0, help="of a round")
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=4.0, help="of a round")
+    parser.add_argument("--rounds", type=int, default=8)
     parser.add_argument("--texts", type=int, default=50)
     parser.add_argument("--models", nargs="*", default=["candidates", "adept"])
     parser.add_argument("--minutes", type=float, default=0.0)

