@@ -71,7 +71,7 @@ class Rows:
 
     @staticmethod
     def _verdict(found: Sequence[float], least: float | None, most: float | None) -> str:
-        """What is said of a bound: see decision 31. The better quartile does not depend on how many rounds there are.
+        """What is said of a bound: see decision 31. The better quartile hardly depends on how many rounds there are.
 
         Where there may be none at all, as of vectors that change with their company, no round may have one.
         """

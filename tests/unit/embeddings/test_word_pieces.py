@@ -66,6 +66,16 @@ def test_texts_of_people_have_the_pieces_of_the_tokenizer(both: tuple[Pieces, Pi
     assert max(map(len, ours(asked))) == MOST
 
 
+@pytest.mark.parametrize("rare", range(9))
+def test_texts_of_few_and_many_rare_words_have_the_pieces_of_the_tokenizer(
+    both: tuple[Pieces, Pieces], rare: int
+) -> None:
+    ours, theirs = both
+    words = ["zqxvkj", "wpfjdk", "bvnmqz", "xkcdqw", "jjqqzz", "vbxzpq", "qwzrtp", "kxqzjw"]
+    text = " ".join([*words[:rare], *["the"] * (8 - rare)])
+    assert ours([text, f"{text}, {text}"]) == theirs([text, f"{text}, {text}"])
+
+
 @pytest.mark.parametrize("code", range(128))
 def test_every_ascii_character_is_read_as_the_tokenizer_reads_it(both: tuple[Pieces, Pieces], code: int) -> None:
     ours, theirs = both
