@@ -233,7 +233,7 @@ WORDS = {  # of each peer: task, the ratios required at 50,000 words and at 400,
     "pypantera": (
         ("multivariate", 70, 60, KNOWN + "; an unknown word is a random vector"),
         ("mahalanobis", 80, None, "unproven: the elliptical noise is brought back to a round one's length"),
-        ("tem", 35, None, SWALLOWED),
+        ("tem", 40, None, SWALLOWED),
     ),
 }
 #: Required of the first words one at a time, by the task that is the peer's fastest; and of reading the vectors.
