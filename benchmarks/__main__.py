@@ -3,8 +3,8 @@
 With --quick (`make bench QUICK=1`) those that take seconds, or less of what others measure: for everyday use. Each is
 printed as it goes, then the table. The last result is kept in build/bench/last.md, the one before it in
 build/bench/before.md. Exits 1 where a bound is missed, where a benchmark fails or prints no row, or where something
-that can be installed is absent. A bound is missed where the better quartile of its rounds misses it; where the median
-alone does, it is unclear, which is said (decision 31).
+that can be installed is absent. A bound is missed where the median of its rounds misses it, and called unclear if their
+better quartile keeps it (decision 31).
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class Result:
 
     def faults(self) -> list[str]:
         """Why it does not pass: each missed row, and what else is wrong."""
-        missed = self.rows("MISSED")
+        missed = [*self.rows("MISSED"), *self.rows("unclear")]
         if "Traceback (most recent call last)" in self.printed or self.code not in {0, 3, bool(missed)}:
             missed.append(f"it failed, with exit code {self.code}")
         if self.code == 3:
@@ -141,9 +141,12 @@ def table(results: dict[str, Result]) -> str:
     absent = [
         f"- not measured: {name}: {what}" for name, each in results.items() for what in ABSENT.findall(each.printed)
     ]
-    faults = [f"- MISSED: {name}: {what}" for name, each in results.items() for what in each.faults()]
-    unclear = [f"- unclear: {name}: {what}" for name, each in results.items() for what in each.rows("unclear")]
-    last = [*unclear, *faults] or ["- Every bound is kept."]
+    faults = [
+        f"- {'unclear' if what in each.rows('unclear') else 'MISSED'}: {name}: {what}"
+        for name, each in results.items()
+        for what in each.faults()
+    ]
+    last = faults or ["- Every bound is kept."]
     return "\n".join([HEAD, *rows, "", *absent, *last])
 
 

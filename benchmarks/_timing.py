@@ -32,7 +32,7 @@ class Rows:
     """The rows of a benchmark, printed as they are measured, in the form that `make bench` reads.
 
     Attributes:
-        code: the exit code: 1 where a bound is missed, else 3 where something that can be installed is absent.
+        code: the exit code: 1 where a bound is missed or unclear, else 3 where what can be installed is absent.
     """
 
     def __init__(self) -> None:
@@ -55,7 +55,7 @@ class Rows:
             what: what was measured.
             ratio: what the numbers are, such as "of the time of FAISS".
             found: the number of each round, of methods in turn.
-            least: bound of their median, which is missed where their better quartile misses it. None: there is none.
+            least: bound of their median; a miss is unclear where their better quartile keeps it. None: there is none.
             most: the same.
             processor: on which processors this is the bound, where others have another.
         """
@@ -63,7 +63,7 @@ class Rows:
         if least is not None or most is not None:
             bound = f"at least {least:g}" if most is None else f"at most {most:g}"
             said = self._verdict(found, least, most)
-            self.code = 1 if said == "MISSED" else self.code
+            self.code = self.code if said == "kept" else 1
         if processor:
             bound += f" ({processor})"
         shown = " | ".join(f"{number:.5g}" for number in (min(found), median, max(found)))

@@ -9,6 +9,7 @@ long as one, or where a bound takes more than a second.
 from __future__ import annotations
 
 import itertools
+import statistics
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -67,7 +68,7 @@ def main() -> int:
             del bounds["tight"]
         for kind, bound in bounds.items():
             together, alone = measure(bound, one, many)
-            slowest = max(slowest, together, key=min)
+            slowest = max(slowest, together, key=statistics.median)
             rows.add(
                 f"{RUNS:,} runs, {kind} bound, {name}",
                 "of the time of one run",

@@ -15,6 +15,7 @@ import contextlib
 import itertools
 import secrets
 import sqlite3
+import statistics
 import sys
 import tempfile
 import time
@@ -123,7 +124,7 @@ def speed(rows: Rows, name: str, location: str, folder: Path) -> None:
     for case, rates in times.items():
         rows.add(f"{name}: {case}", "of the bare database's inserts a second", paired(rates, yardstick))
         rows.note(f"{name}: {case}", "charges a second", rates)
-    slowest = min((times[case] for case in (FULL, f"{FULL} at a delta", beside)), key=max)
+    slowest = min((times[case] for case in (FULL, f"{FULL} at a delta", beside)), key=statistics.median)
     shares = paired(slowest, times["pure, one account"])
     rows.add(f"{name}: slowest beside 3,000 epsilons", "of the rate with one epsilon", shares, least=MIN_SHARE)
     began = time.perf_counter()

@@ -5,8 +5,8 @@ has it; else of the built-in sample) go through `privatize_file` and are summari
 model `builtin` writes 16 texts from the summary. Seconds are of the processor. The floor of a part is the longer of its
 operations at the fastest rate of products that this processor has in any precision, and its bytes at the rate of a
 copy, both measured here. Reading, writing and tokens count the bytes of their text, a language model the
-products of each token that it reads. Exits 1 where encoding takes more than five times its floor (and a hundredth of
-its job), or where what no part explains takes more than a quarter of a job.
+products of each token that it reads. Exits 1 where encoding takes more than five times its floor, or where what no part
+explains takes more than a quarter of a job.
 """
 
 from __future__ import annotations
@@ -56,7 +56,6 @@ from dptext_lab.adept.net.model import AnnotatedModel
 from sentence_encoder import PRODUCTS, products_of_a_layer
 
 MOST_OF_FLOOR, MOST_REST = 5.0, 0.25
-LEAST_SHARE = 0.01  # of a job, which a part takes that has a bound
 RECORDS, ROUNDS, WRITTEN = 2000, 2, 16
 #: A summary of all blocks, and public drafts for the model that writes from it.
 SUMMARY: dict[str, Any] = {"kind": "summary", "topics": 64, "marks": 5, "drafts": 64, "about": RECORDS}
@@ -208,8 +207,7 @@ def report(rows: Rows, clock: Clock, job: str, work: Callable[[], object], n: in
         floor = rounds[0][1][part]
         over = [each / floor.max() for each in taken] if floor.any() else []
         if part == "encoding":
-            counts = max(shares) >= LEAST_SHARE
-            rows.add(f"{job}: {part}", "times its floor", over, most=MOST_OF_FLOOR if counts else None)
+            rows.add(f"{job}: {part}", "times its floor", over, most=MOST_OF_FLOOR)
         elif part in {"reading tokens", "scores of tokens"}:
             rows.add(f"{job}: {part}", "times its floor", over)
         elif over:

@@ -5,8 +5,8 @@
 Each way reads a file of so many texts (8,000 built-in ones) with the encoder ("sentence", or "glove"), two rounds in
 turn. Its processor time is divided by what its encoder takes of it, as the same work of the encoder takes up to twice
 as long from one minute to the next where a computer is shared. So that the encoder does no more than it must, its
-texts are counted. Exits 1 where a way takes more than 1.1 times as long as its encoder (1.15 with matrix registers,
-which speed up the encoder alone), where the encoder reads a text more often than it must, or a batch of texts in parts.
+texts are counted. Exits 1 where a way takes more than 1.1 times as long as its encoder, where the encoder reads a text
+more often than it must, or a batch of texts in parts.
 With FILE, of JSON Lines with "text", one way is measured once, as memory can be in a fresh process alone; the last
 5,000 texts are the pool. A row is added to OUT.csv.
 """
@@ -28,7 +28,6 @@ from typing import Any
 import dptext as dp
 from _timing import Rows, paired
 from dptext.embeddings.encoders import load_encoder
-from dptext.kernels import matrix_tiles
 from dptext.runs.private import Private
 from dptext.runs.specs import synthesis_from_settings
 from dptext.runs.streaming import BATCH_SIZE
@@ -36,9 +35,7 @@ from dptext.runs.synthesizing import run
 from dptext.text.records import Fields
 
 LABELS = ["health", "travel", "money", "leisure"]
-#: The time of a whole way, of its encoder's.
-MOST, MOST_IN_REGISTERS = 1.1, 1.15
-ROUNDS = 2
+MOST, ROUNDS = 1.1, 2
 #: A summary has all blocks. Public drafts are written when it is fitted, which is not timed.
 MORE: dict[str, dict[str, Any]] = {"summary": {"marks": 5, "drafts": 0}}
 #: Each way, by document and by author.
@@ -108,8 +105,6 @@ def main() -> int:
     else:
         rows = [{"text": each.text, "label": each.label, "author": each.author} for each in dp.sample_records(texts)]
         pool = [each.text for each in dp.sample_records(2_000, seed=1)]
-    in_registers = matrix_tiles.THERE and encoder == "sentence"
-    most, there = (MOST_IN_REGISTERS, "matrix registers") if in_registers else (MOST, "no matrix registers")
     encoding, table = Watched(type(load_encoder(encoder))), Rows()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "private.jsonl")
@@ -137,7 +132,7 @@ def main() -> int:
         for name in fitted:
             what = f"{name}, {texts:,} texts"
             ratios = paired(whole[name], of_encoder[name])
-            table.add(what, "of its encoder's time", ratios, most=most, processor=there)
+            table.add(what, "of its encoder's time", ratios, most=MOST)
             table.note(what, "seconds", whole[name])
             table.note(what, "MiB more at most", [more[name]])
             if len(sys.argv) > 5:

@@ -1,7 +1,7 @@
 """The word pieces of texts, as a lower-casing BERT has them (Devlin et al. 2019).
 
 A word of an ASCII text that is in the vocabulary is one piece, and is looked up there; `tokenizers` reads all else. So
-English texts are split in a third of the time, with the same pieces.
+English texts are split in less time, with the same pieces.
 """
 
 from __future__ import annotations
