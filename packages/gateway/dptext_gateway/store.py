@@ -13,6 +13,7 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 from dptext.ledger.database import Database
+from dptext.ledger.statements import insert_into
 from dptext.types import Json
 
 _METADATA: Final = sa.MetaData()
@@ -141,15 +142,10 @@ class Store:
 
     def insert(self, table: sa.Table, event: Event | None = None, **values: Any) -> bool:
         """Add a row and a line of the audit log, unless a row with this key is there; return whether it was added."""
-        key = next(iter(table.primary_key)).name
         with self._database.writing() as connection:
-            if connection.execute(sa.select(table.c[key]).where(table.c[key] == values[key])).first() is not None:
+            adding = insert_into(connection)(table).on_conflict_do_nothing().values(**values)
+            if connection.execute(adding).rowcount == 0:
                 return False
-            try:
-                with connection.begin_nested():
-                    connection.execute(table.insert().values(**values))
-            except sa.exc.IntegrityError:
-                return False  # another process was faster
             if event is not None:
                 connection.execute(_line(event))
         return True

@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 import threading
+from collections import deque
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
@@ -31,10 +32,9 @@ from dptext.runs.streaming import limited
 from dptext.runs.verification import Verified
 from dptext.sampling.randomness import secure
 from dptext.synthesis.spec import CorpusSpec
-from dptext.text.batches import Batch
 from dptext.text.files import sha256_of
 from dptext.text.formats import Scalar
-from dptext.text.reading import read_records
+from dptext.text.reading import read_batches, read_records
 from dptext.text.records import TEXT_FIELD, Fields, Record
 from dptext.types import Json
 from dptext_gateway.answers import Attempt, Stored
@@ -264,23 +264,23 @@ def released(
     """
     fields = wanted.fields
     try:
-        records = list(read_records(list(wanted.rows), fields))
-        if copies := copies_of(ledger.account(key.account or "").limit):
-            copies.add(record.text for record in records)
-            copies.require_none("records[{}]", 0)
-        if wanted.max_per_author is not None:
-            records = [record for batch in limited([Batch.of(records)], wanted.max_per_author) for record in batch]
-        if mechanism.spec.traits.reads_labels and fields.label is None:
-            raise ConfigError(f"Expected a label in each record: {mechanism.spec.kind} reads it with the text.")
         payment = Payment(ledger, key.account or "", attempt.charge_key)
         due = payment.due(mechanism.spec, **_terms(wanted))
+        if mechanism.spec.traits.reads_labels and fields.label is None:
+            raise ConfigError(f"Expected a label in each record: {mechanism.spec.kind} reads it with the text.")
+        batches = list(read_batches(wanted.rows, fields))
+        if copies := copies_of(due.account.limit):
+            copies.add(text for batch in batches for text in batch.texts)
+            copies.require_none("records[{}]", 0)
+        if wanted.max_per_author is not None:
+            deque(limited(batches, wanted.max_per_author), maxlen=0)  # DataError: an author has too many
         charge = _paid(due, attempt, Event(key.who, "refused: budget", key.account, model))
     except Exception:
         attempt.give_up()  # nothing was charged; an unsure charge is found again under the same key
         raise
     try:
         found = privatize(
-            list(wanted.rows),
+            wanted.rows,
             mechanism,
             text=fields.text,
             id=fields.id,

@@ -50,11 +50,11 @@ def in_order(events: Iterable[Event]) -> tuple[Event, ...]:
 def spent_epsilon(events: Iterable[Event], limit: Guarantee) -> float:
     """Return the epsilon of events at the delta of the limit, by the quick bound; 0 for no events."""
     ordered = in_order(events)
-    return _epsilon(ordered, limit.delta, limit.relation) if ordered else 0.0
+    return _epsilon(ordered, limit.delta, relation=limit.relation) if ordered else 0.0
 
 
 @lru_cache(maxsize=4096)  # most subjects share one of few histories
-def _epsilon(events: tuple[Event, ...], delta: float, relation: Relation) -> float:
+def _epsilon(events: tuple[Event, ...], delta: float, *, relation: Relation) -> float:
     return accounting.quick_epsilon(events, delta, relation=relation)
 
 
@@ -141,7 +141,7 @@ def spent_guarantee(events: Sequence[Event], limit: Guarantee, terms: Terms) -> 
         basis=terms.basis,
         assumptions=terms.assumptions,
         reveals=terms.reveals,
-        bound=accounting.quick_epsilon,
+        bound=_epsilon,
     )
 
 

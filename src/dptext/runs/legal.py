@@ -10,7 +10,7 @@ import textwrap
 import tomllib
 from collections.abc import Sequence
 from decimal import ROUND_CEILING, Context, Decimal
-from functools import cache
+from functools import cache, lru_cache
 from string import Template
 from typing import Any, Final, NamedTuple
 
@@ -142,6 +142,7 @@ def _own(name: str) -> str:
     return importlib.resources.files("dptext.runs").joinpath(name).read_text("utf-8")
 
 
+@lru_cache(maxsize=256)  # the pages of a gateway differ in few lines; none of them holds private text
 def _wrapped(line: str, mark: str = "") -> str:
     return textwrap.fill(line, WIDTH, initial_indent=mark, subsequent_indent=" " * len(mark), break_on_hyphens=False)
 

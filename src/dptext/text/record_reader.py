@@ -17,7 +17,7 @@ from dptext.text.inputs import advice_on_encoding
 from dptext.text.lines import LONE_RETURNS, Bad, BadFile, BadHeader, Broken, Chunk, OtherFile, missing_field, rows_of
 from dptext.text.packed_rows import kinds
 from dptext.text.records import Record
-from dptext.text.row_checks import Checks, Ids, batch_of, key_of, needed
+from dptext.text.row_checks import Checks, Ids, batch_of, needed
 
 _NO_MORE: Final = "Nothing from here on can be read."
 REPEATED: Final = Bad("its id was used before")
@@ -88,23 +88,6 @@ class RecordReader:
                 self._refuse(fault)
             if start < len(batch):
                 yield self._counted(batch[start:] if start else batch)
-
-    def records(self, rows: Iterable[object]) -> Generator[Record, None, None]:
-        """Yield the records of the rows, one at a time."""
-        seen: set[str | bytes] = set()
-        for row in rows:
-            self.read += 1
-            self._look_at(row)
-            found = self.check.record(row, default_id=str(self.good))
-            if isinstance(found, Record) and self.check.fields.id is not None:
-                key = key_of(found.id)
-                found = REPEATED if key in seen else found
-                seen.add(key)
-            if isinstance(found, Record):
-                self.good += 1
-                yield found
-            else:
-                self._refuse(found)
 
     def _look_at(self, row: object) -> None:
         """Refuse the first row with names if it lacks a field and `first_fields` is set."""
