@@ -2,6 +2,7 @@
 
 import functools
 import hashlib
+import itertools
 import re
 import warnings
 from collections.abc import Collection, Iterable, Sequence
@@ -17,7 +18,6 @@ from dptext.text.tokens import composed, mark_class
 from dptext.types import Floats
 
 if TYPE_CHECKING:
-    from sklearn.decomposition import TruncatedSVD
     from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 
 #: Default number of coordinates.
@@ -123,21 +123,33 @@ class TfidfSvd:
         """Vectors `(n_texts, dim)` of norm 1, or of norm 0 if no word is known."""
         if not texts:
             return np.zeros((0, self.dim))
-        counter, reducer = self._models
-        found = np.asarray(reducer.transform(counter.transform(texts)), np.float64)
-        norms = np.linalg.norm(found, axis=1, keepdims=True)
-        return found / np.where(norms > 0, norms, 1.0)
+        from scipy.sparse import csr_array  # noqa: PLC0415 (slow to load)
+
+        places, n_words = self._places, len(self.words)
+        known = [[places[word] for word in _words(composed(text.lower())) if word in places] for text in texts]
+        rows = np.repeat(np.arange(len(texts)), list(map(len, known)))
+        columns = np.fromiter(itertools.chain.from_iterable(known), np.int64, len(rows))
+        cells, times = np.unique(rows * n_words + columns, return_counts=True)
+        rows, columns = np.divmod(cells, n_words)
+        weights = (np.log(times.astype(np.float64)) + 1.0) * self.rarity[columns]
+        squared = np.asarray(np.bincount(rows, np.square(weights), len(texts)), np.float64)
+        weights = weights / _lengths(squared)[rows]
+        starts = np.searchsorted(rows, np.arange(len(texts) + 1))
+        found = csr_array((weights, columns, starts), (len(texts), n_words)) @ self._directions
+        return np.asarray(found / _lengths(np.square(found).sum(axis=1))[:, None], np.float64)
 
     @functools.cached_property
-    def _models(self) -> "tuple[TfidfVectorizer, TruncatedSVD]":
-        """The models of scikit-learn, which takes seconds to load: who reads no text does not need them."""
-        from sklearn.decomposition import TruncatedSVD  # noqa: PLC0415 (slow to load)
+    def _places(self) -> dict[str, int]:
+        return {word: i for i, word in enumerate(self.words)}
 
-        counter = words_tfidf(vocabulary={word: i for i, word in enumerate(self.words)})
-        counter.idf_ = self.rarity
-        reducer = TruncatedSVD(self.dim)
-        reducer.components_ = self.components
-        return counter, reducer
+    @functools.cached_property
+    def _directions(self) -> Floats:
+        return np.ascontiguousarray(self.components.T)
+
+
+def _lengths(squared: Floats) -> Floats:
+    """Return the roots; 1 for 0."""
+    return np.where(squared > 0, np.sqrt(squared), 1.0)
 
 
 def fit_tfidf_svd(public: Sequence[str], *, dim: int = TFIDF_DIM, seed: int = 0) -> TfidfSvd:

@@ -95,12 +95,12 @@ class Private:
     def kept(self) -> Private:
         """Read the corpus to its end and return it as readable more than once. Errors so come before the charge."""
         own = replace(self, source=list(self.source)) if isinstance(self.source, Iterator) else self
-        once = isinstance(own.source, str | PathLike) and Path(own.source).is_fifo()
-        records = list[Record]()
-        for batch in own.batches():
-            if once:
-                records += batch
-        return replace(own, source=records) if once else own
+        found = untold(own.found(), own.fields)
+        if isinstance(own.source, str | PathLike) and Path(own.source).is_fifo():
+            return replace(own, source=[record for batch in found for record in batch])
+        for _ in found:
+            pass
+        return own
 
 
 def _nothing() -> Generator[Batch, None, None]:

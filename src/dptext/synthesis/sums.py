@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,6 +29,8 @@ from dptext.types import Booleans, Floats, Integers
 #: The number of steps in a length of 1. A coordinate is rounded toward 0 by less than one step.
 STEPS = 1 << 14
 _MOST_SIGMA = 1 << 24  # the limit of `discrete_gaussian`
+_TOGETHER = 4096  # authors whose sums are kept and merged together
+_EXACT = 1 << 52  # below it the root of a whole number, rounded down, is exact in double precision
 
 
 def in_steps(length: float) -> float:
@@ -145,14 +147,15 @@ class PrivateSum:
             the length of a vector.
     """
 
-    __slots__ = ("_authors", "_noise", "_signed", "_total")
+    __slots__ = ("_authors", "_blocks", "_noise", "_signed", "_total")
 
     def __init__(self, cells: int, noise: Noise, *, by_author: bool = False, signed: int = 0) -> None:
         _validate.count(cells=cells)
         _validate.within(0, cells, signed=signed)
         self._noise, self._signed = noise, signed
         self._total = np.zeros(cells, np.int64)
-        self._authors: dict[str, tuple[Integers, Integers]] | None = {} if by_author else None
+        self._authors: dict[str, int] | None = {} if by_author else None  # numbers, in the order of their first records
+        self._blocks: dict[int, _Block] = {}  # of so many authors each, by number
 
     def __repr__(self) -> str:
         return "PrivateSum(...)"
@@ -179,33 +182,29 @@ class PrivateSum:
         if self._authors is None:
             np.add.at(self._total, cells, steps)
             return
-        for author, where, what in self._by_author(cells, steps, authors or []):
-            before, found = self._authors.get(author), (where, what)
-            if before is not None:
-                found = _added_up(np.concatenate([before[0], where]), np.concatenate([before[1], what]))
-            self._authors[author] = found
-
-    def _by_author(
-        self, cells: Integers, steps: Integers, authors: list[str | None]
-    ) -> Iterator[tuple[str, Integers, Integers]]:
-        """Yield each author of rows `(n, m)` with the cells that the author's rows touch, and their sums."""
-        numbers = {author: i for i, author in enumerate(dict.fromkeys(filter(None, authors)))}
-        number = np.array([numbers.get(author or "", -1) for author in authors], np.int64)
-        if len(number) != len(cells):
+        if len(authors or ()) != len(cells):
             raise ConfigError("Expected an author, or None, for each vector.")
+        numbers = self._authors
+        number = np.array([numbers.setdefault(each, len(numbers)) if each else -1 for each in authors or ()], np.int64)
         own = number >= 0
-        # one whole number for each pair of an author and a cell, in the order of authors and then of cells
-        pairs, sums = _added_up((number[own, None] * len(self._total) + cells[own]).ravel(), steps[own].ravel())
-        ends = np.searchsorted(pairs, np.arange(1, len(numbers) + 1) * len(self._total))
-        for author, (start, end) in zip(numbers, itertools.pairwise([0, *ends.tolist()]), strict=True):
-            # a copy, as a part would keep the whole
-            yield author, pairs[start:end] % len(self._total), sums[start:end].copy()
+        self._keep(*_added_up((number[own, None] * len(self._total) + cells[own]).ravel(), steps[own].ravel()))
+
+    def _keep(self, pairs: Integers, sums: Integers) -> None:
+        """Keep the sums of pairs of an author and a cell, one whole number each, in their order."""
+        blocks = pairs // (_TOGETHER * len(self._total))
+        starts = np.flatnonzero(np.diff(blocks, prepend=-1)).tolist()
+        for start, end in itertools.pairwise([*starts, len(pairs)]):
+            block = self._blocks.setdefault(int(blocks[start]), _Block())
+            block.add(pairs[start:end].copy(), sums[start:end].copy())  # a part would keep the whole
 
     def _clean(self) -> Integers:
         """The sum without noise: private, and for `release` alone."""
         total = self._total.copy()
-        for where, what in (self._authors or {}).values():
-            total[where] += clipped(what, self._weights(where < self._signed))
+        for block in self._blocks.values():
+            pairs, sums = block.merged()
+            where = pairs % len(total)
+            starts = np.flatnonzero(np.diff(pairs // len(total), prepend=-1))
+            np.add.at(total, where, each_clipped(sums, self._weights(where < self._signed), starts))
         return total
 
     def _weights(self, signed: Booleans) -> Integers:
@@ -217,8 +216,43 @@ class PrivateSum:
         if self._total.size == 0:
             raise PrivacyError("This sum was released before: with fresh noise it would be another release.")
         noisy = draws.noisy(self._clean(), self._noise)
-        self._total, self._authors = np.empty(0, np.int64), None
+        self._total, self._authors, self._blocks = np.empty(0, np.int64), None, {}
         return np.asarray(noisy / STEPS)
+
+
+class _Block:
+    """The sums of some authors, as runs of pairs and their sums. A pair is there once in the first run."""
+
+    __slots__ = ("_fresh", "_runs")
+
+    def __init__(self) -> None:
+        self._runs: list[tuple[Integers, Integers]] = []
+        self._fresh = 0  # numbers in all runs but the first
+
+    def add(self, pairs: Integers, sums: Integers) -> None:
+        """Add a run. The runs are merged as soon as the later ones hold as much as the first."""
+        self._fresh += len(pairs) if self._runs else 0
+        self._runs.append((pairs, sums))
+        if self._fresh >= len(self._runs[0][0]):
+            self.merged()
+
+    def merged(self) -> tuple[Integers, Integers]:
+        """Return the distinct pairs in order, and the sum of each."""
+        if len(self._runs) > 1:
+            pairs, sums = map(np.concatenate, zip(*self._runs, strict=True))
+            self._runs, self._fresh = [_added_up(pairs, sums)], 0
+        return self._runs[0]
+
+
+def each_clipped(steps: Integers, weights: Integers, starts: Integers) -> Integers:
+    """Return `clipped(steps, weights)` for each vector of a row of vectors, `(n,)`, which begin at `starts`."""
+    ends = np.append(starts[1:], len(steps))
+    squared = np.add.reduceat(weights * steps.astype(np.float64) ** 2, starts)  # exact below 2^53
+    lengths = np.maximum(np.floor(np.sqrt(np.maximum(squared - 1, 0))) + 1, STEPS).astype(np.int64)
+    found = np.sign(steps) * (np.abs(steps) * STEPS // np.repeat(lengths, ends - starts))
+    for i in np.flatnonzero(squared >= _EXACT).tolist():
+        found[starts[i] : ends[i]] = clipped(steps[starts[i] : ends[i]], weights[starts[i] : ends[i]])
+    return np.asarray(found, np.int64)
 
 
 def clipped(steps: Integers, weights: Integers) -> Integers:
@@ -239,7 +273,7 @@ def clipped(steps: Integers, weights: Integers) -> Integers:
 
 def _added_up(places: Integers, values: Integers) -> tuple[Integers, Integers]:
     """Return the distinct places in order, and the sum of the values at each."""
-    names, where = np.unique(places, return_inverse=True)
-    sums = np.zeros(len(names), np.int64)
-    np.add.at(sums, where, values)
-    return names, sums
+    order = np.argsort(places, kind="stable")  # quick where runs are in order
+    places = places[order]
+    starts = np.flatnonzero(np.diff(places, prepend=-1))
+    return places[starts], np.add.reduceat(values[order], starts)

@@ -15,7 +15,7 @@ from dptext.privacy.events import ZcdpEvent
 from dptext.privacy.guarantee import Relation
 from dptext.sampling.randomness import secure, seeded
 from dptext.synthesis.prototypes import Prototypes
-from dptext.synthesis.sums import STEPS, Draws, Noise, PrivateSum, clipped
+from dptext.synthesis.sums import STEPS, Draws, Noise, PrivateSum, clipped, each_clipped
 from dptext.synthesis.votes import TopicReport
 
 ADD, REPLACE = Relation.ADD_OR_REMOVE_ONE, Relation.REPLACE_ONE
@@ -99,6 +99,29 @@ def test_clipping_whole_numbers(steps: np.ndarray, signed: int) -> None:
         factor = STEPS / math.sqrt(weighed(steps, weights))
         assert np.abs(found - steps * factor).max() < 2
         assert math.sqrt(weighed(found, weights)) > STEPS - 2 * math.sqrt(sum(weights))
+
+
+@given(st.lists(st.tuples(arrays(np.int64, st.integers(1, 4), elements=NUMBERS), st.integers(0, 4)), min_size=1))
+def test_vectors_in_a_row_are_clipped_as_each_is(vectors: list[tuple[np.ndarray, int]]) -> None:
+    steps = np.concatenate([each for each, _ in vectors])
+    weights = np.concatenate([np.where(np.arange(len(each)) < signed, 2, 1) for each, signed in vectors])
+    starts = np.cumsum([0, *(len(each) for each, _ in vectors[:-1])])
+    wanted = [clipped(*each) for each in zip(np.split(steps, starts[1:]), np.split(weights, starts[1:]), strict=True)]
+    assert each_clipped(steps, weights, starts).tolist() == np.concatenate(wanted).tolist()
+
+
+def test_thousands_of_authors_add_up_whatever_order_they_come_in() -> None:
+    rng = np.random.default_rng(0)
+    number = rng.integers(0, 10_000, 6_000)
+    cells = rng.permuted(np.tile(np.arange(5), (len(number), 1)), axis=1)[:, :2]
+    values = rng.uniform(0, 0.7, cells.shape)
+    found = PrivateSum(5, NONE, by_author=True)
+    for part in np.array_split(np.arange(len(number)), 40):
+        found.add(cells[part], values[part], [f"a{each}" for each in number[part]])
+    own = np.zeros((10_000, 5), np.int64)
+    np.add.at(own, (number[:, None], cells), np.trunc(values * STEPS).astype(np.int64))
+    wanted = sum(clipped(each, np.ones(5, np.int64)) for each in own)
+    assert (found.release(Draws(secure())) * STEPS).tolist() == np.asarray(wanted).tolist()
 
 
 @given(
