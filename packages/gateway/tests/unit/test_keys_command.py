@@ -16,6 +16,7 @@ from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 
+import httpx
 import pytest
 from typer.testing import CliRunner
 
@@ -203,7 +204,8 @@ def test_a_signal_is_the_normal_end_of_a_server(books: Path, tmp_path: Path, num
         said = [process.stderr.readline(), process.stderr.readline()]
         assert said[1].startswith("Serving ")
         port = int(re.findall(r":(\d+)\. ", said[1])[0])
-        socket.create_connection(("127.0.0.1", port)).close()
+        # A connection is taken before the server runs, and a signal would then end the start of Python's loop.
+        assert httpx.get(f"http://127.0.0.1:{port}/healthz").status_code == 200
     finally:
         process.send_signal(number)
         out, rest = process.communicate(timeout=60)
