@@ -261,10 +261,13 @@ class TruncatedExponential:
     def shells(self, least: Singles) -> UInt8s:
         """The shell k < `SHELLS` of each least distance: 2^-k is at least the weight, if possible at most twice it."""
         unit = min(max(self.threshold, 1e-30), 1e30)
-        found = np.minimum(least / np.float32(unit), np.float32(1))
-        found *= np.float32(self._shrunk * self.threshold / math.log(2))
-        found -= np.float32(_SHELL_SLACK)
-        return np.asarray(np.maximum(found, 0), np.uint8)
+        shells = np.empty(least.shape, np.uint8)
+        for block in blocks_of(*least.shape):
+            found = np.minimum(least[block] / np.float32(unit), np.float32(1))
+            found *= np.float32(self._shrunk * self.threshold / math.log(2))
+            found -= np.float32(_SHELL_SLACK)
+            shells[block] = np.maximum(found, 0, out=found)
+        return shells
 
     def keep(self, distances: Floats, shells: Integers, source: Randomness) -> Booleans:
         """Draw for each proposed option whether to keep it: with probability 2^shell times its weight.

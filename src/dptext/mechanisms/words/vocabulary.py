@@ -16,6 +16,7 @@ from dptext.kernels.shortlist import relative_error
 from dptext.sampling.discrete import uniform_below, uniform_below_each, wide_choice
 from dptext.sampling.exponential import SHELLS, TruncatedExponential, proposal_weights
 from dptext.sampling.randomness import Randomness
+from dptext.sampling.weights import blocks_of
 from dptext.text.batches import Batch, Releases
 from dptext.text.records import Record
 from dptext.text.tokens import cut, detokenize, tokenize
@@ -198,9 +199,10 @@ class WordDraws:
         unit, squares = self._scaled(self.words.at(indices))
         left = np.column_stack([-2 * unit, np.ones(len(unit)), squares]).astype(np.float32)
         found = left @ self._table.T
-        np.maximum(found, 0, out=found)
-        np.sqrt(found, out=found)
-        found *= np.float32(self._length)
+        for block in blocks_of(*found.shape):
+            part = np.maximum(found[block], 0, out=found[block])
+            np.sqrt(part, out=part)
+            np.multiply(part, np.float32(self._length), out=part)
         return found
 
     def keep(self, indices: Integers, proposed: Integers, shells: Integers, source: Randomness) -> Booleans:
