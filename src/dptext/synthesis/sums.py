@@ -155,7 +155,7 @@ class PrivateSum:
         self._noise, self._signed = noise, signed
         self._total = np.zeros(cells, np.int64)
         self._authors: dict[str, int] | None = {} if by_author else None  # numbers, in the order of their first records
-        self._blocks: dict[int, _Block] = {}  # of so many authors each, by number
+        self._blocks: dict[int, _AuthorSums] = {}  # of so many authors each, by number
 
     def __repr__(self) -> str:
         return "PrivateSum(...)"
@@ -194,7 +194,7 @@ class PrivateSum:
         blocks = pairs // (_TOGETHER * len(self._total))
         starts = np.flatnonzero(np.diff(blocks, prepend=-1)).tolist()
         for start, end in itertools.pairwise([*starts, len(pairs)]):
-            block = self._blocks.setdefault(int(blocks[start]), _Block())
+            block = self._blocks.setdefault(int(blocks[start]), _AuthorSums())
             block.add(pairs[start:end].copy(), sums[start:end].copy())  # a part would keep the whole
 
     def _clean(self) -> Integers:
@@ -220,7 +220,7 @@ class PrivateSum:
         return np.asarray(noisy / STEPS)
 
 
-class _Block:
+class _AuthorSums:
     """The sums of some authors, as runs of pairs and their sums. A pair is there once in the first run."""
 
     __slots__ = ("_fresh", "_runs")
