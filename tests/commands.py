@@ -264,7 +264,7 @@ if __name__ == "__main__":
     from dptext.registry import MECHANISMS, SYNTHESES
     from dptext.runs.summarizing import summarize
     from dptext.runs.writing import write
-    from dptext.text.languages import main_language
+    from dptext.text.languages import load_identifier, main_language
     from dptext.text.samples import sample_records
 
     for name in LOADED:
@@ -274,19 +274,19 @@ if __name__ == "__main__":
     typer.main.get_command = functools.cache(typer.main.get_command)  # it takes longer than many commands
     top = typer.main.get_command(app)
     whole = ("check", "explain", "fit", "init", "mechanisms", "privatize", "recommend", "report", "summarize")
-    for name in (*whole, "synthesize", "write"):
-        top.load(name)
+    commands = [top.load(name) for name in (*whole, "synthesize", "write")]
     below = {
         "audit": ("distinguish", "reconstruction", "sensitivity", "whitebox"),
         "budget": ("log", "open"),
         "keys": ("create", "list", "revoke", "rotate"),
         "summary": ("add", "show"),
     }
-    for group, names in below.items():
-        for name in names:
-            top.load(group).load(name)
+    commands += [top.load(group).load(name) for group, names in below.items() for name in names]
+    for parameter in (each for command in commands for each in command.params):
+        parameter.get_runtime_param()  # typer makes it when the parameter is first read, and keeps it
     read_weights()
     make_a_corpus()
+    load_identifier()
     gc.freeze()
     gc.enable()
     asked = _forked_for_a_command()

@@ -144,7 +144,7 @@ class Store:
         """Add a row and a line of the audit log, unless a row with this key is there; return whether it was added."""
         with self._database.writing() as connection:
             adding = insert_into(connection)(table).on_conflict_do_nothing().values(**values)
-            if connection.execute(adding).rowcount == 0:
+            if connection.execute(adding.returning(*table.primary_key)).first() is None:
                 return False
             if event is not None:
                 connection.execute(_line(event))

@@ -34,7 +34,7 @@ from dptext.sampling.randomness import secure
 from dptext.synthesis.spec import CorpusSpec
 from dptext.text.files import sha256_of
 from dptext.text.formats import Scalar
-from dptext.text.reading import read_batches, read_records
+from dptext.text.reading import read_records, read_rows
 from dptext.text.records import TEXT_FIELD, Fields, Record
 from dptext.types import Json
 from dptext_gateway.answers import Attempt, Stored
@@ -268,7 +268,7 @@ def released(
         due = payment.due(mechanism.spec, **_terms(wanted))
         if mechanism.spec.traits.reads_labels and fields.label is None:
             raise ConfigError(f"Expected a label in each record: {mechanism.spec.kind} reads it with the text.")
-        batches = list(read_batches(wanted.rows, fields))
+        batches = list(read_rows(wanted.rows, fields))
         if copies := copies_of(due.account.limit):
             copies.add(text for batch in batches for text in batch.texts)
             copies.require_none("records[{}]", 0)

@@ -86,7 +86,7 @@ class Served:
             if found["state"] not in ("queued", "running", "cancelling"):
                 self._forgotten(name, found["state"])
                 return found
-            time.sleep(0.01)
+            time.sleep(0.03)  # asking takes time from the job
         raise TimeoutError(name)
 
     def _forgotten(self, name: str, state: str) -> None:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 TFIDF_DIM: Final = 128
 _LEAST_TEXTS: Final = 10
 _MOST_WORDS: Final = 50_000
+_TEXTS_AT_ONCE: Final = 4096  # bounds memory, which grows with the running words
 Model = TypeVar("Model", bound=Any)
 
 
@@ -121,8 +122,11 @@ class TfidfSvd:
 
     def embed(self, texts: Sequence[str]) -> Floats:
         """Vectors `(n_texts, dim)` of norm 1, or of norm 0 if no word is known."""
-        if not texts:
-            return np.zeros((0, self.dim))
+        parts = (texts[start : start + _TEXTS_AT_ONCE] for start in range(0, len(texts), _TEXTS_AT_ONCE))
+        return np.concatenate([np.zeros((0, self.dim)), *map(self._embedded, parts)])
+
+    def _embedded(self, texts: Sequence[str]) -> Floats:
+        """The vectors as scikit-learn's `TfidfTransformer` and `TruncatedSVD` compute them, in fewer steps."""
         from scipy.sparse import csr_array  # noqa: PLC0415 (slow to load)
 
         places, n_words = self._places, len(self.words)
@@ -144,7 +148,10 @@ class TfidfSvd:
 
     @functools.cached_property
     def _directions(self) -> Floats:
-        return np.ascontiguousarray(self.components.T)
+        return np.ascontiguousarray(self.components.T)  # once: scipy would make it at each product
+
+    def __reduce__(self) -> Any:
+        return TfidfSvd, (self.words, self.rarity, self.components)  # what follows from them is made anew
 
 
 def _lengths(squared: Floats) -> Floats:

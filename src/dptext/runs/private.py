@@ -14,7 +14,7 @@ from dptext.privacy.names import seen_form
 from dptext.runs.streaming import BATCH_SIZE, split
 from dptext.synthesis.readings import Corpus
 from dptext.text.batches import Batch
-from dptext.text.reading import OnError, read_batches
+from dptext.text.reading import OnError, read_batches, read_records
 from dptext.text.records import Fields, Record
 from dptext.text.tables import Texts
 
@@ -55,7 +55,10 @@ class Private:
     def found(self) -> Iterator[Batch]:
         """Return an iterator of the readable records, in batches. A file may be empty."""
         reading: dict[str, Any] = {**self.reading, "on_error": OnError.SKIP, "first_fields": True}
-        return read_batches(self.source, self.fields, **reading, allow_empty=True)
+        if isinstance(self.source, str | PathLike):
+            return read_batches(self.source, self.fields, **reading, allow_empty=True)
+        records = read_records(self.source, self.fields, **reading)
+        return (Batch.of([record]) for record in records)
 
     def check(self) -> None:
         """Read the header and the first records of a file, before costly work begins. A pipe is not read.
@@ -97,7 +100,7 @@ class Private:
         own = replace(self, source=list(self.source)) if isinstance(self.source, Iterator) else self
         found = untold(own.found(), own.fields)
         if isinstance(own.source, str | PathLike) and Path(own.source).is_fifo():
-            return replace(own, source=[record for batch in found for record in batch])
+            return replace(own, source=[record for batch in found for record in batch], reading={})  # as they were read
         for _ in found:
             pass
         return own

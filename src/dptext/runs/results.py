@@ -3,7 +3,7 @@
 import itertools
 import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from html import escape
 from os import PathLike
 from pathlib import Path
@@ -26,7 +26,7 @@ from dptext.text.column_types import array, as_number, of_data
 from dptext.text.columns import VECTOR_FIELD, Columns
 from dptext.text.files import Target, sha256_of
 from dptext.text.formats import Format, output_format
-from dptext.text.reading import read_batches, require_records
+from dptext.text.reading import read_records, read_rows, require_records
 from dptext.text.records import ID_FIELD, TEXT_FIELD, Fields, Record, Release
 from dptext.text.tables import Texts, index_of, own_columns
 from dptext.text.writers import encode_batch, write_all
@@ -302,8 +302,11 @@ def privatize(
         _validate.count(max_per_author=max_per_author)
 
     def read(advice: str) -> Iterator[Batch]:
-        found = read_batches(private, fields, empty_nulls=empty_nulls, record=record, advice=advice)
-        batches = (replace(each, whole=None) for each in found)  # ids of releases in memory are strings
+        if isinstance(private, list | tuple) and record is None:
+            batches: Iterator[Batch] = read_rows(private, fields, empty_nulls=empty_nulls, advice=advice)
+        else:
+            records = read_records(private, fields, empty_nulls=empty_nulls, record=record, advice=advice)
+            batches = (Batch.of([each]) for each in records)
         return batches if max_per_author is None else limited(batches, max_per_author)
 
     types, own = of_data(private), own_columns(private, [*([] if id is None else [id]), *kept])

@@ -221,7 +221,10 @@ class PrivateSum:
 
 
 class _AuthorSums:
-    """The sums of some authors, as runs of pairs and their sums. A pair is there once in the first run."""
+    """The sums of some authors, in runs: one whole number for each pair of an author and a cell, and the pair's sum.
+
+    A pair is there once in the first run. Later runs may have it again.
+    """
 
     __slots__ = ("_fresh", "_runs")
 
@@ -245,7 +248,10 @@ class _AuthorSums:
 
 
 def each_clipped(steps: Integers, weights: Integers, starts: Integers) -> Integers:
-    """Return `clipped(steps, weights)` for each vector of a row of vectors, `(n,)`, which begin at `starts`."""
+    """Return `clipped` of each of several vectors, which lie end to end in `steps` `(n,)`, with their `weights` `(n,)`.
+
+    `starts` has the place of each vector's first number, in order; no vector is empty.
+    """
     ends = np.append(starts[1:], len(steps))
     squared = np.add.reduceat(weights * steps.astype(np.float64) ** 2, starts)  # exact below 2^53
     lengths = np.maximum(np.floor(np.sqrt(np.maximum(squared - 1, 0))) + 1, STEPS).astype(np.int64)

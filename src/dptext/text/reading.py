@@ -12,7 +12,7 @@ import glob
 import itertools
 import os
 import re
-from collections.abc import Callable, Generator, Iterator, Sized
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
@@ -37,7 +37,6 @@ from dptext.text.tables import EXPECTED, Texts, table_rows
 
 MAX_CHARACTERS: Final = 5_000_000
 _LONGEST: Final = 4096  # characters of a path
-_ROWS: Final = 1024  # rows in memory that are checked at once
 
 
 class OnError(StrEnum):
@@ -128,7 +127,29 @@ def read_records(
             quotes, a file without records. (An iterable may be empty.) HeaderError, if its header is at fault.
         MissingExtraError: If Parquet is to be read and pyarrow is not installed.
     """
-    return _records(read_batches(**locals()))
+    how: dict[str, Any] = dict(locals())
+    if not isinstance(source, str | os.PathLike):
+        count(max_characters=max_characters)
+        one_of(OnError, on_error=on_error)
+        if record is not None:
+            raise ConfigError(f"Expected no record={record!r} with rows or texts: each of them is a record.")
+        checks, stops = Checks(fields, max_characters, empty_nulls), on_error == OnError.STOP
+        reading = RecordReader("the rows", checks, stops, on_skip, advice, first_fields=first_fields)
+        found = reading.records(table_rows(source, needed(fields)))
+        return (replace(record, text=without_tags(record.text)) for record in found) if strip_html else found
+    return _records(read_batches(**how))
+
+
+def read_rows(
+    rows: Sequence[object],
+    fields: Fields = _ALL_FIELDS,
+    *,
+    empty_nulls: bool = False,
+    advice: str = "Repair it or take it out.",
+) -> Generator[Batch, None, None]:
+    """Stream the records of rows in memory as columns. Arguments, records and errors are as `read_records`'."""
+    checks = Checks(fields, MAX_CHARACTERS, empty_nulls)
+    return RecordReader("the rows", checks, stops=True, on_skip=None, advice=advice).row_batches(rows)
 
 
 def as_records(
@@ -167,7 +188,7 @@ def read_released(path: Path, fields: Fields) -> Generator[Record, None, None]:
 
 
 def read_batches(
-    source: Texts,
+    source: str | os.PathLike[str],
     fields: Fields = _ALL_FIELDS,
     *,
     format: Format | None = None,
@@ -186,24 +207,16 @@ def read_batches(
     allow_empty: bool = False,
     one_of_many: bool = False,
 ) -> Generator[Batch, None, None]:
-    """Stream the records of a source as columns, in batches of at least one record; arguments are as `read_records`'.
+    """Stream the records of a file as columns, in batches of at least one record; the arguments are as `read_records`'.
 
-    The ends of batches depend on how the source was read. A stream of rows gives one record at a time, and no row
-    is taken from it too early. Records before a fault are yielded before the fault is raised or given to `on_skip`.
-    The file is closed at the end, or when the generator is closed. An `opener` opens a source that has no path in
-    the file system; the extension of its name still tells the format. With `allow_empty`, a file without records
-    gives no batch; otherwise it is an error. With `one_of_many`, a file without rows may lack the columns, too:
-    writers of folders leave such parts if they found nothing.
+    The ends of batches depend on how the file was read. Records before a fault are yielded before the fault is raised
+    or given to `on_skip`. The file is closed at the end, or when the generator is closed. An `opener` opens a source
+    that has no path in the file system; the extension of its name still tells the format. With `allow_empty`, a file
+    without records gives no batch; otherwise it is an error. With `one_of_many`, a file without rows may lack the
+    columns, too: writers of folders leave such parts if they found nothing.
     """
     count(max_characters=max_characters)
     one_of(OnError, on_error=on_error)
-    checks, stops = Checks(fields, max_characters, empty_nulls), on_error == OnError.STOP
-    if not isinstance(source, str | os.PathLike):
-        if record is not None:
-            raise ConfigError(f"Expected no record={record!r} with rows or texts: each of them is a record.")
-        reading = RecordReader("the rows", checks, stops, on_skip, advice, first_fields=first_fields)
-        found = reading.batches(_chunks(source, fields))
-        return _without_tags(found) if strip_html else found
     path = Path(source)
     # A string that may be a private text is refused and not shown.
     if isinstance(source, str) and (len(source) > _LONGEST or (len(source.split()) > 1 and not path.exists())):
@@ -222,6 +235,7 @@ def read_batches(
         load_openpyxl()
     if opener is None:
         _require_file(path)
+    checks, stops = Checks(fields, max_characters, empty_nulls), on_error == OnError.STOP
     reading = RecordReader(str(path), checks, stops, on_skip, advice, first_fields=first_fields)
     if encoding is None and kind not in PACKED and opener is None and path.is_file():  # a pipe can be read only once
         reading.unnamed = path
@@ -234,13 +248,6 @@ def read_batches(
     chunks = file_chunks(path, kind, needed(fields), **how)
     found = _file_batches(chunks, reading, allow_empty, one_of_many)
     return _without_tags(found) if strip_html else found
-
-
-def _chunks(source: Texts, fields: Fields) -> Iterator[list[Any]]:
-    """Return the rows of data in memory in lists: of one row each, if nothing says how many rows there are."""
-    rows = iter(table_rows(source, needed(fields)))
-    size = _ROWS if isinstance(source, Sized) else 1
-    return iter(lambda: list(itertools.islice(rows, size)), [])
 
 
 def require_records(n: int, source: str | os.PathLike[str]) -> None:

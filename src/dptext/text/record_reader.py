@@ -3,11 +3,11 @@
 No error of this module holds a text, id or label; see `dptext.text.reading`.
 """
 
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import itemgetter
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -17,9 +17,11 @@ from dptext.text.inputs import advice_on_encoding
 from dptext.text.lines import LONE_RETURNS, Bad, BadFile, BadHeader, Broken, Chunk, OtherFile, missing_field, rows_of
 from dptext.text.packed_rows import kinds
 from dptext.text.records import Record
-from dptext.text.row_checks import Checks, Ids, batch_of, needed
+from dptext.text.row_checks import Checks, Ids, batch_of, key_of, needed
 
 _NO_MORE: Final = "Nothing from here on can be read."
+_ROWS: Final = 1024  # in a part that is checked in columns
+_CHARACTERS: Final = 2**20
 REPEATED: Final = Bad("its id was used before")
 #: The place in a batch before which something is refused, the number of records to take out there (1 for a repeated id,
 #: else 0), and the reason.
@@ -89,6 +91,39 @@ class RecordReader:
             if start < len(batch):
                 yield self._counted(batch[start:] if start else batch)
 
+    def records(self, rows: Iterable[object]) -> Generator[Record, None, None]:
+        """Yield the records of the rows, one at a time."""
+        return self._records(rows, set())
+
+    def row_batches(self, rows: Sequence[object]) -> Generator[Batch, None, None]:
+        """Yield the records of rows in memory. Parts that are sound are checked in columns, others row by row."""
+        seen = set[str | bytes]()
+        for part in _parts(rows, self.check.fields.text):
+            batch = batch_of(part, self.check.fields, first=self.good, max_characters=self.check.max_characters)
+            keys = set[str | bytes]() if batch is None or self.check.fields.id is None else set(map(key_of, batch.ids))
+            if batch is None or (self.check.fields.id is not None and len(keys) < len(batch)) or keys & seen:
+                yield from (Batch.of([record]) for record in self._records(part, seen))
+                continue
+            seen |= keys
+            self.first_fields = False  # a whole batch has all fields
+            yield self._counted(batch)
+
+    def _records(self, rows: Iterable[object], seen: set[str | bytes]) -> Generator[Record, None, None]:
+        """Yield the records of the rows. `seen` has the keys of the ids before them, and gets theirs."""
+        for row in rows:
+            self.read += 1
+            self._look_at(row)
+            found = self.check.record(row, default_id=str(self.good))
+            if isinstance(found, Record) and self.check.fields.id is not None:
+                key = key_of(found.id)
+                found = REPEATED if key in seen else found
+                seen.add(key)
+            if isinstance(found, Record):
+                self.good += 1
+                yield found
+            else:
+                self._refuse(found)
+
     def _look_at(self, row: object) -> None:
         """Refuse the first row with names if it lacks a field and `first_fields` is set."""
         if not self.first_fields or not isinstance(row, Mapping):
@@ -121,6 +156,19 @@ class RecordReader:
             raise DataError(f"{where} {self.advice}")
         if self.on_skip is not None:
             self.on_skip(self.read, fault.reason)
+
+
+def _parts(rows: Sequence[Any], text: str) -> Iterator[list[Any]]:
+    """Yield rows in memory in parts of at most `_ROWS` rows. A text that brings a part to `_CHARACTERS` ends it."""
+    part, characters = list[Any](), 0
+    for row in rows:
+        part.append(row)
+        characters += len(row.get(text) or "") if type(row) is dict and isinstance(row.get(text), str) else 0
+        if len(part) == _ROWS or characters >= _CHARACTERS:
+            yield part
+            part, characters = [], 0
+    if part:
+        yield part
 
 
 def _column(chunk: Chunk, name: str) -> Sequence[object]:

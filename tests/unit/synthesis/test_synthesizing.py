@@ -501,6 +501,22 @@ def test_a_pipe_is_read_once(topics: Fitted, tmp_path: Path) -> None:
     assert found.certificate == other.certificate
 
 
+@pytest.mark.parametrize("reading", [{"record": "line"}, {"record": "line", "strip_html": True}])
+def test_a_pipe_of_plain_text_is_read_once_with_its_settings(reading: dict[str, Any], tmp_path: Path) -> None:
+    """Its records are read again from memory, where a setting of files would be refused, or work twice."""
+    lines = "".join(f"{record.text} &amp;lt;b&amp;gt;\n" for record in RECORDS[:50])
+    pipe, file = tmp_path / "pipe.txt", tmp_path / "file.txt"
+    os.mkfifo(pipe)
+    file.write_text(lines)
+    thread = threading.Thread(target=pipe.write_text, args=(lines,))
+    thread.start()
+    kept = Private(pipe, Fields(), reading).kept()
+    thread.join()
+    texts = [[each.text for batch in private.batches() for each in batch] for private in (kept, kept.kept())]
+    assert texts == [[each.text for batch in Private(file, Fields(), reading).batches() for each in batch]] * 2
+    assert len(texts[0]) == 50
+
+
 def test_columns_that_are_needed(tmp_path: Path) -> None:
     path = written(tmp_path / "in.jsonl", [{"text": "so"}])
     with pytest.raises(ConfigError, match="--label-field"):

@@ -205,7 +205,7 @@ def test_a_signal_is_the_normal_end_of_a_server(books: Path, tmp_path: Path, num
         assert said[1].startswith("Serving ")
         port = int(re.findall(r":(\d+)\. ", said[1])[0])
         # A connection is taken before the server runs, and a signal would then end the start of Python's loop.
-        assert httpx.get(f"http://127.0.0.1:{port}/healthz").status_code == 200
+        assert httpx.get(f"http://127.0.0.1:{port}/healthz", timeout=60, trust_env=False).status_code == 200
     finally:
         process.send_signal(number)
         out, rest = process.communicate(timeout=60)
