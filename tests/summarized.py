@@ -12,7 +12,7 @@ import numpy as np
 import dptext as dp
 from dptext.sampling.randomness import seeded
 from dptext.synthesis.summary import FittedSummary, Summary, SummarySpec
-from dptext.synthesis.sums import Draws, Noise
+from dptext.synthesis.sums import Draws, Noise, PrivateSum
 from dptext.text.batches import Batch
 
 LABELS: Final = ("health", "travel", "money", "leisure")
@@ -29,6 +29,15 @@ PRIVATE: Final = tuple(
 CASES: Final = [
     (unit, relation) for unit in ("document", "author") for relation in ("add_or_remove_one", "replace_one")
 ]
+
+
+def of_authors(found: PrivateSum) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """The cells, and the whole numbers in them, of each author's sum before it is clipped."""
+    size = len(found._total)
+    for block in found._blocks.values():
+        pairs, numbers = block.merged()
+        starts = np.flatnonzero(np.diff(pairs // size, prepend=-1))[1:]
+        yield from zip(np.split(pairs % size, starts), np.split(numbers, starts), strict=True)
 
 
 class Clean(Draws):

@@ -32,6 +32,7 @@ from dptext.synthesis.votes import TopicReport, Votes
 from dptext.testing import CORPUS_CHECKS, ContractError, check_synthesis
 from dptext.text.reading import OnError, read_batches
 from dptext_lab.baselines.prediction import Prediction
+from summarized import of_authors
 
 POOL = dp.sample_records(300, seed=2)
 SPECS = [spec for cls in SYNTHESES.values() for spec in cls.tiny()]
@@ -313,7 +314,7 @@ def test_a_sum_that_pays_too_little_is_caught(monkeypatch: pytest.MonkeyPatch) -
 def test_votes_without_clipping_an_author_are_caught(
     monkeypatch: pytest.MonkeyPatch, fitted: dict[str, Fitted]
 ) -> None:
-    monkeypatch.setattr("dptext.synthesis.sums.clipped", lambda steps, _: steps)
+    monkeypatch.setattr("dptext.synthesis.sums.each_clipped", lambda steps, *_: steps)
     spec = next(spec for spec in SPECS if spec.kind == "votes" and spec.unit == "author")
     with pytest.raises(ContractError, match="moves by its sensitivity"):
         check_synthesis(fitted[repr(spec)], checks=["neighbours"])
@@ -425,7 +426,7 @@ def each_block_alone(self: PrivateSum) -> np.ndarray:
     """An author's vector, whose blocks are each clipped to length 1."""
     total = self._total.copy()
     edges = [block.start for block in BLOCKS.blocks] + [len(total)]
-    for where, what in (self._authors or {}).values():
+    for where, what in of_authors(self):
         for first, last in pairwise(edges):
             own = (where >= first) & (where < last)
             total[where[own]] += clipped(what[own], self._weights(where[own] < self._signed))

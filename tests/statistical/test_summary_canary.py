@@ -77,7 +77,7 @@ def test_the_canary_refutes_a_planted_defect(unit: str, monkeypatch: pytest.Monk
     """A unit that moves the sums by more than is paid for is told better than is stated."""
     fitted, stuffed = fitted_summary(unit, "add_or_remove_one"), unit == "author"
     if stuffed:  # an author's documents count as often as they are
-        monkeypatch.setattr("dptext.synthesis.sums.clipped", lambda steps, weights: steps)
+        monkeypatch.setattr("dptext.synthesis.sums.each_clipped", lambda steps, *_: steps)
     else:  # blocks that are three times as long as is counted
 
         def add(self: PrivateSum, cells: np.ndarray, values: np.ndarray, _: object = None) -> None:

@@ -78,7 +78,7 @@ def test_a_canary_is_told_as_stated(unit: str, relation: Relation, signed: bool,
 @pytest.mark.parametrize(
     ("case", "where", "name", "wrong"),
     [
-        (CASES[1], sums, "clipped", lambda steps, _: steps),
+        (CASES[1], sums, "each_clipped", lambda steps, *_: steps),
         (CASES[3], Noise, "sensitivity", STEPS),
         (CASES[4], Noise, "sign_weight", 1),
         (CASES[0], Noise, "sensitivity", STEPS / 2),

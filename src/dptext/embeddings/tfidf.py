@@ -151,7 +151,7 @@ class TfidfSvd:
         return np.ascontiguousarray(self.components.T)  # once: scipy would make it at each product
 
     def __reduce__(self) -> Any:
-        return TfidfSvd, (self.words, self.rarity, self.components)  # what follows from them is made anew
+        return type(self), (self.words, self.rarity, self.components)  # what follows from them is made anew
 
 
 def _lengths(squared: Floats) -> Floats:

@@ -98,7 +98,7 @@ class RecordReader:
     def row_batches(self, rows: Sequence[object]) -> Generator[Batch, None, None]:
         """Yield the records of rows in memory. Parts that are sound are checked in columns, others row by row."""
         seen = set[str | bytes]()
-        for part in _parts(rows, self.check.fields.text):
+        for part in _parts(rows, needed(self.check.fields)):
             batch = batch_of(part, self.check.fields, first=self.good, max_characters=self.check.max_characters)
             keys = set[str | bytes]() if batch is None or self.check.fields.id is None else set(map(key_of, batch.ids))
             if batch is None or (self.check.fields.id is not None and len(keys) < len(batch)) or keys & seen:
@@ -158,12 +158,13 @@ class RecordReader:
             self.on_skip(self.read, fault.reason)
 
 
-def _parts(rows: Sequence[Any], text: str) -> Iterator[list[Any]]:
-    """Yield rows in memory in parts of at most `_ROWS` rows. A text that brings a part to `_CHARACTERS` ends it."""
+def _parts(rows: Sequence[Any], names: Sequence[str]) -> Iterator[list[Any]]:
+    """Yield rows in parts of at most `_ROWS`. A row whose named strings bring a part to `_CHARACTERS` ends it."""
     part, characters = list[Any](), 0
     for row in rows:
         part.append(row)
-        characters += len(row.get(text) or "") if type(row) is dict and isinstance(row.get(text), str) else 0
+        values = map(row.get, names) if type(row) is dict else ()
+        characters += sum(len(value) for value in values if isinstance(value, str))
         if len(part) == _ROWS or characters >= _CHARACTERS:
             yield part
             part, characters = [], 0

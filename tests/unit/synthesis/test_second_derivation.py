@@ -222,8 +222,13 @@ def test_no_search_finds_neighbours_that_cost_more_than_is_paid(kind: str, unit:
     assert REACHED.get((kind, relation), 0.97) < found <= 1
 
 
+def each_upwards(steps: np.ndarray, weights: np.ndarray, starts: np.ndarray) -> np.ndarray:
+    """A clipping of authors that rounds away from 0."""
+    return np.concatenate([*map(upwards, np.split(steps, starts[1:]), np.split(weights, starts[1:]))])
+
+
 def upwards(steps: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """A clipping that rounds away from 0."""
+    """That of one author."""
     length = math.sqrt(sum(weight * n * n for weight, n in zip(weights.tolist(), steps.tolist(), strict=True)))
     if length <= STEPS:
         return steps
@@ -231,8 +236,9 @@ def upwards(steps: np.ndarray, weights: np.ndarray) -> np.ndarray:
 
 
 FAULTS: Final[dict[str, tuple[tuple[str, str, str], object, str, object]]] = {
-    "an author is not clipped": (("topics", "author", "add_or_remove_one"), sums, "clipped", lambda steps, _: steps),
-    "clipping rounds up": (("prototypes", "author", "add_or_remove_one"), sums, "clipped", upwards),
+    "an author is not clipped": (("topics", "author", "add_or_remove_one"), sums, "each_clipped", lambda steps, *_: (
+        steps)),
+    "clipping rounds up": (("prototypes", "author", "add_or_remove_one"), sums, "each_clipped", each_upwards),
     "signs are forgotten": (("prototypes", "document", "replace_one"), sums.Noise, "sign_weight", 1),
     "replacing costs as adding": (("votes", "document", "replace_one"), sums.Noise, "sensitivity", float(STEPS)),
     "each round takes all": (("votes", "document", "add_or_remove_one"), Votes, "noise", lambda self, _=1.0: (

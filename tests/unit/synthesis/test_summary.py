@@ -22,6 +22,7 @@ from dptext.synthesis.readings import Corpus
 from dptext.synthesis.summary import FittedSummary, Summary, SummarySpec
 from dptext.synthesis.sums import STEPS, Draws, Noise, PrivateSum, clipped
 from dptext.text.batches import Batch
+from summarized import of_authors
 
 POOL = dp.sample_records(200, seed=2)
 PRIVATE = dp.sample_records(300, seed=1)
@@ -110,7 +111,7 @@ def different_factors(self: PrivateSum) -> np.ndarray:
     """Each block of an author is scaled to its own share: the length is kept, and the blocks no longer agree."""
     total, layout = self._total.copy(), BY_AUTHOR.layout(dim=8, width=60)
     shares = BY_AUTHOR.block_shares
-    for where, what in (self._authors or {}).values():
+    for where, what in of_authors(self):
         for block in layout.blocks:
             own = (where >= block.start) & (where < block.start + block.size)
             steps, weights = what[own], self._weights(where[own] < self._signed)
@@ -124,7 +125,7 @@ def different_factors(self: PrivateSum) -> np.ndarray:
 def alone(self: PrivateSum) -> np.ndarray:
     """Each block of an author is clipped to length 1."""
     total, layout = self._total.copy(), BY_AUTHOR.layout(dim=8, width=60)
-    for where, what in (self._authors or {}).values():
+    for where, what in of_authors(self):
         for block in layout.blocks:
             own = (where >= block.start) & (where < block.start + block.size)
             total[where[own]] += clipped(what[own], self._weights(where[own] < self._signed))

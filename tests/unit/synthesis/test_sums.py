@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
@@ -102,6 +102,7 @@ def test_clipping_whole_numbers(steps: np.ndarray, signed: int) -> None:
 
 
 @given(st.lists(st.tuples(arrays(np.int64, st.integers(1, 4), elements=NUMBERS), st.integers(0, 4)), min_size=1))
+@example([(np.array([STEPS]), 0), (np.array([STEPS + 1]), 0), (np.array([3 * STEPS, 4 * STEPS]), 0)])
 def test_vectors_in_a_row_are_clipped_as_each_is(vectors: list[tuple[np.ndarray, int]]) -> None:
     steps = np.concatenate([each for each, _ in vectors])
     weights = np.concatenate([np.where(np.arange(len(each)) < signed, 2, 1) for each, signed in vectors])

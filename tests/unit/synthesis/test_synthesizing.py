@@ -492,7 +492,7 @@ def test_a_pipe_is_read_once(topics: Fitted, tmp_path: Path) -> None:
     """It would be empty when it is read again."""
     os.mkfifo(tmp_path / "pipe.jsonl")
     lines = "".join(json.dumps({"text": record.text}) + "\n" for record in RECORDS[:50])
-    thread = threading.Thread(target=(tmp_path / "pipe.jsonl").write_text, args=(lines,))
+    thread = threading.Thread(target=(tmp_path / "pipe.jsonl").write_text, args=(lines,), daemon=True)
     thread.start()
     found = run(Private(tmp_path / "pipe.jsonl", Fields(), {}), topics, randomness=dp.randomness.seeded(1))
     thread.join()
@@ -508,7 +508,7 @@ def test_a_pipe_of_plain_text_is_read_once_with_its_settings(reading: dict[str, 
     pipe, file = tmp_path / "pipe.txt", tmp_path / "file.txt"
     os.mkfifo(pipe)
     file.write_text(lines)
-    thread = threading.Thread(target=pipe.write_text, args=(lines,))
+    thread = threading.Thread(target=pipe.write_text, args=(lines,), daemon=True)
     thread.start()
     kept = Private(pipe, Fields(), reading).kept()
     thread.join()

@@ -54,6 +54,11 @@ def found(rows: Iterator[Any]) -> tuple[list[object], str]:
 @given(rows=st.lists(ROWS, max_size=6), fields=FIELDS, empty_nulls=st.booleans())
 @example(rows=[{"text": "so", "n": 1}, {"text": "la", "n": "1"}], fields=Fields(id="n"), empty_nulls=False)
 @example(rows=[{"text": "so", "n": "x"}, dp.Record("", "no id")], fields=Fields(id="n"), empty_nulls=False)
+@example(
+    rows=[{"text": "so", "n": i, "l": i, "w": "a", "k": 1.5, "m": "b"} for i in (3, 4)],
+    fields=Fields(id="n", label="l", author="w", keep=("k",), measured=("m",)),
+    empty_nulls=False,
+)
 def test_a_list_is_read_as_a_stream_is(*, rows: list[Any], fields: Fields, empty_nulls: bool) -> None:
     batches = read_rows(rows, fields, empty_nulls=empty_nulls)
     wanted = read_records(iter(rows), fields, empty_nulls=empty_nulls)
@@ -71,6 +76,9 @@ def test_a_fault_stands_after_the_records_before_it(place: int) -> None:
 
 def test_an_id_that_comes_again_in_a_later_part_is_refused() -> None:
     rows = [{"text": "so", "n": f"{i}"} for i in range(2000)]
+    mixed = [dp.Record("7", "row by row"), *rows[8:1031], {"text": "la", "n": "7"}]
+    with pytest.raises(DataError, match="record 1025: its id was used before"):
+        list(read_rows(mixed, Fields(id="n")))
     for again in ({"text": "la", "n": "7"}, {"text": "la", "n": 1999}, dp.Record("1500", "la")):
         with pytest.raises(DataError, match="record 2001: its id was used before"):
             list(read_rows([*rows, again], Fields(id="n")))
@@ -80,6 +88,16 @@ def test_parts_have_a_bound_in_rows_and_in_characters() -> None:
     assert [len(batch) for batch in read_rows([{"text": "so"}] * 1500)] == [1024, 476]
     long = [{"text": "x" * 300_000}] * 9
     assert [len(batch) for batch in read_rows(long)] == [4, 4, 1]
+    kept = [{"text": "so", "page": "x" * 300_000}] * 9
+    assert [len(batch) for batch in read_rows(kept, Fields(keep=("page",)))] == [4, 4, 1]
+
+
+@pytest.mark.parametrize("place", [None, 3, 1024])
+def test_rows_are_numbered_over_all_parts(place: int | None) -> None:
+    rows: list[object] = [{"text": "so"}] * 1500
+    if place is not None:
+        rows[place] = "read row by row"
+    assert [each.id for batch in read_rows(rows) for each in batch] == list(map(str, range(1500)))
 
 
 def test_no_row_of_a_stream_is_taken_too_early() -> None:
