@@ -137,7 +137,7 @@ class PrivateSum:
     """The sum of one vector per unit, `(cells,)`, which cannot be read without noise.
 
     Units are documents, or authors; an author's documents add up before they are clipped. Memory is that of one vector
-    and, for authors, that of the cells that each author touched.
+    and, for authors, that of the cells that each author touched, and as much again until runs are merged.
 
     Args:
         cells: number of coordinates.
