@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 
@@ -95,6 +96,7 @@ def approximate_delta(events: Iterable[ApproximateEvent]) -> Fraction:
     return min(added, Fraction(min(1.0, up(-math.expm1(log_kept)))))
 
 
+@lru_cache(maxsize=4096)  # the cost of one release asks twice for the same bound
 def zcdp_epsilon(rho: float, delta: float) -> float:
     """Epsilon at delta of a rho-zCDP release (Canonne, Kamath and Steinke 2020, proposition 12)."""
     _validate.positive(delta=delta)
