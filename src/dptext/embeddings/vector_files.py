@@ -40,7 +40,9 @@ def load_glove(n_words: int = 50_000) -> WordVectors:
     return _glove(n_words)
 
 
-@lru_cache(maxsize=1)  # the vectors are immutable and public, so several models can share one copy
+# The vectors are immutable and public, so several models can share one copy. A mechanism may have fewer words than its
+# encoder.
+@lru_cache(maxsize=2)
 def _glove(n_words: int) -> WordVectors:
     from pyarrow import parquet  # noqa: PLC0415 (an extra)
 
