@@ -120,7 +120,8 @@ def in_turn(*lines: Sequence[object], cwd: Path) -> list[subprocess.CompletedPro
     """Runs commands to their ends, one after the other in one process: for many that are refused or print help."""
     with tempfile.TemporaryDirectory() as folder:
         script, asked = Path(folder, "script.py"), Path(folder, "asked")
-        script.write_text(_ONE_AFTER_THE_OTHER, "utf-8")
+        end = "os._exit(0)\n"  # to take apart all that the server imported costs more than most commands
+        script.write_text(_ONE_AFTER_THE_OTHER + end, "utf-8")
         asked.write_text("".join(json.dumps([str(cwd), [*map(str, line)]]) + "\n" for line in lines), "utf-8")
         done = dptext(script=script, stdin=str(asked))
     told = [json.loads(line) for line in done.stdout.splitlines()]
@@ -288,6 +289,7 @@ if __name__ == "__main__":
     make_a_corpus()
     load_identifier()
     gc.freeze()
+    gc.set_threshold(50_000, 20, 20)  # a command leaves little
     gc.enable()
     asked = _forked_for_a_command()
     if asked and asked["script"]:

@@ -50,9 +50,10 @@ def test_every_block_moves_within_what_is_stated(unit: str, relation: str) -> No
 
 
 def scores(fitted: FittedSummary, total: np.ndarray, move: np.ndarray, seed: int) -> np.ndarray:
-    """What the noisy sums of many runs say of a canary that moves them so."""
-    noise = fitted.spec.noise().draw(RUNS * total.size, seeded(seed)).reshape(RUNS, -1)
-    return np.asarray((total + noise) @ move / np.linalg.norm(move))
+    """What the noisy sums of many runs say of a canary that moves them so. Cells that stay say nothing."""
+    cells = np.flatnonzero(move)
+    noise = fitted.spec.noise().draw(RUNS * cells.size, seeded(seed)).reshape(RUNS, -1)
+    return np.asarray((total[cells] + noise) @ move[cells] / np.linalg.norm(move))
 
 
 def told_apart(fitted: FittedSummary, inside: list[dp.Record], outside: list[dp.Record]) -> tuple[float, float]:

@@ -17,6 +17,7 @@ from typing import Any
 from unittest import mock
 
 import pytest
+import sqlalchemy as sa
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
@@ -27,6 +28,7 @@ from dptext_gateway import clock, metrics, worker
 from dptext_gateway.app import Gateway, create_app
 from dptext_gateway.server import server
 from dptext_gateway.settings import Settings
+from dptext_gateway.store import JOBS, OPEN
 from many_files import mechanism
 
 SPEC = """
@@ -57,11 +59,11 @@ channel = "web|phone|shop"
 class Served:
     """A running gateway, its books, and a client."""
 
-    def __init__(self, folder: Path, client: TestClient, gate: Gateway, ledger: Ledger) -> None:
+    def __init__(
+        self, folder: Path, client: TestClient, gate: Gateway, ledger: Ledger, keys: tuple[str, str] | None = None
+    ) -> None:
         self.folder, self.client, self.gate, self.ledger = folder, client, gate, ledger
-        scopes = ("privatize", "jobs", "synthesize", "accounts")
-        self.key = gate.keys.create("team", account="reviews", scopes=scopes)
-        self.admin = gate.keys.create("boss", account=None, scopes=("admin",))
+        self.key, self.admin = keys or create_keys(gate)
 
     def headers(self, key: str | None = None, idempotency: str | None = "first-call", **more: str) -> dict[str, str]:
         found = {"Authorization": f"Bearer {key or self.key}", **more}
@@ -81,6 +83,10 @@ class Served:
 
     def ended(self, name: str) -> dict[str, Any]:
         end = time.monotonic() + 60
+        active = sa.select(JOBS.c.id).where(JOBS.c.id == name, JOBS.c.state.in_(OPEN))
+        # To ask the books takes a tenth of the time that a request takes.
+        while time.monotonic() < end and self.gate.store.rows(active):
+            time.sleep(0.01)
         while time.monotonic() < end:
             found = self.client.get(f"/v1/jobs/{name}", headers=self.headers()).json()
             if found["state"] not in ("queued", "running", "cancelling"):
@@ -131,6 +137,13 @@ def inbox(n: int = 300) -> str:
     return "".join(json.dumps(row) + "\n" for row in rows)
 
 
+def create_keys(gate: Gateway) -> tuple[str, str]:
+    """A key of the account, and one of an administrator."""
+    scopes = ("privatize", "jobs", "synthesize", "accounts")
+    team = gate.keys.create("team", account="reviews", scopes=scopes)
+    return team, gate.keys.create("boss", account=None, scopes=("admin",))
+
+
 @functools.cache
 def _made() -> Path:
     """Models and empty books, made once in a process and copied: to migrate new books takes longer than most calls."""
@@ -142,18 +155,58 @@ def _made() -> Path:
     return folder
 
 
+@functools.cache
+def _opened(epsilon: float) -> Path:
+    """Models, and books with an account of this epsilon; made once in a process and copied."""
+    folder = Path(tempfile.mkdtemp())
+    atexit.register(shutil.rmtree, folder)
+    shutil.copytree(_made() / "models", folder / "models")
+    shutil.copy(_made() / "books.db", folder / "books.db")  # its mode, too
+    ledger = Ledger.at(folder / "books.db")
+    open_account(ledger, epsilon)
+    ledger.close()
+    return folder
+
+
+@functools.cache
+def _keyed(epsilon: float) -> tuple[Path, tuple[str, str]]:
+    """The same with what a gateway adds when it starts, and keys; made once in a process and copied."""
+    folder = Path(tempfile.mkdtemp())
+    atexit.register(shutil.rmtree, folder)
+    shutil.copytree(_opened(epsilon), folder, dirs_exist_ok=True)
+    gate = Gateway(Settings(folder / "models", str(folder / "books.db"), folder / "spool", folder / "gateway.key"))
+    keys = create_keys(gate)
+    gate.store.close()
+    return folder, keys
+
+
+def open_account(ledger: Ledger, epsilon: float) -> None:
+    ledger.open_account("reviews", dp.Guarantee(epsilon, 1e-5, dp.Unit.DOCUMENT, dp.Relation.REPLACE_ONE))
+
+
 def prepare(folder: Path, location: str, epsilon: float = 50.0, **settings: Any) -> tuple[Settings, Ledger]:
     """Models, books with an account, and settings of a gateway."""
     models = folder / "models"
     shutil.copytree(_made() / "models", models)
     if "://" in location:
         ledger = Ledger.create(location)
+        open_account(ledger, epsilon)
     else:
-        shutil.copy(_made() / "books.db", location)  # its mode, too
+        shutil.copy(_opened(epsilon) / "books.db", location)  # its mode, too
         ledger = Ledger.at(location)
-    limit = dp.Guarantee(epsilon, 1e-5, dp.Unit.DOCUMENT, dp.Relation.REPLACE_ONE)
-    ledger.open_account("reviews", limit)
     return Settings(models, location, folder / "spool", folder / "gateway.key", **settings), ledger
+
+
+def prepare_keyed(
+    folder: Path, location: str, epsilon: float = 50.0, **settings: Any
+) -> tuple[Settings, Ledger, tuple[str, str]]:
+    """The same over a file, and keys."""
+    made, keys = _keyed(epsilon)
+    shutil.copytree(made / "models", folder / "models")
+    shutil.copy(made / "books.db", location)
+    shutil.copy(made / "gateway.key", folder)
+    wanted = Settings(folder / "models", location, folder / "spool", folder / "gateway.key", **settings)
+    return wanted, Ledger.at(location), keys
 
 
 class Behind:
@@ -191,11 +244,15 @@ def application(settings: Settings) -> Iterator[FastAPI]:
 @contextmanager
 def served(folder: Path, location: str | None = None, **settings: Any) -> Iterator[Served]:
     """A gateway within this process."""
-    wanted, ledger = prepare(folder, location or str(folder / "books.db"), **settings)
+    keys = None
+    if location and "://" in location:
+        wanted, ledger = prepare(folder, location, **settings)
+    else:
+        wanted, ledger, keys = prepare_keyed(folder, location or str(folder / "books.db"), **settings)
     # Jobs that wait are looked for soon, and what has expired is deleted from the start on.
     soon = mock.patch.object(worker, "PAUSE_SECONDS", 0.05), mock.patch.object(clock, "YOUNG_SECONDS", 0.0)
     with soon[0], soon[1], application(wanted) as app, TestClient(app, raise_server_exceptions=False) as client:
-        yield Served(folder, client, app.state.gate, ledger)
+        yield Served(folder, client, app.state.gate, ledger, keys)
     ledger.close()
 
 

@@ -25,10 +25,16 @@ def rows() -> list[Violations]:
     return [simulate(Claim(dim=dim), law, pairs=300) for dim in (1, 2, 4, 8, 16, 24) for law in laws]
 
 
-def test_a_figure_says_what_it_shows(rows, tmp_path) -> None:
-    path = tmp_path / "violations.svg"
+@pytest.fixture(scope="module")
+def drawn(rows: list[Violations], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The figure of the rows, drawn once."""
+    path = tmp_path_factory.mktemp("figures") / "violations.svg"
     report.violations_figure(rows, path)
-    text = path.read_text("utf-8")
+    return path
+
+
+def test_a_figure_says_what_it_shows(drawn) -> None:
+    text = drawn.read_text("utf-8")
     assert ET.fromstring(text).tag.endswith("svg")  # noqa: S314
     # Text is drawn as paths; matplotlib keeps it in a comment for readers and searches.
     for words in (
@@ -45,9 +51,8 @@ def test_a_figure_says_what_it_shows(rows, tmp_path) -> None:
         assert words in text, words
 
 
-def test_equal_numbers_make_equal_files(rows, tmp_path) -> None:
-    first, second, other = tmp_path / "1.svg", tmp_path / "2.svg", tmp_path / "3.svg"
-    report.violations_figure(rows, first)
+def test_equal_numbers_make_equal_files(rows, drawn, tmp_path) -> None:
+    first, second, other = drawn, tmp_path / "2.svg", tmp_path / "3.svg"
     report.violations_figure(rows, second)
     report.violations_figure(rows[:-3], other)
     assert first.read_bytes() == second.read_bytes()
@@ -68,10 +73,8 @@ def test_another_process_writes_the_same_file(tmp_path) -> None:
     assert theirs.read_bytes() == ours.read_bytes()
 
 
-def test_a_curve_a_law_and_a_mark_a_point_where_there_are_few(rows, tmp_path) -> None:
-    path = tmp_path / "v.svg"
-    report.violations_figure(rows, path)
-    text = path.read_text("utf-8")
+def test_a_curve_a_law_and_a_mark_a_point_where_there_are_few(drawn) -> None:
+    text = drawn.read_text("utf-8")
     for color, _ in report.LINES[:3]:
         assert f"stroke: {color.lower()}" in text
     assert f"stroke: {report.LINES[3][0].lower()}" not in text

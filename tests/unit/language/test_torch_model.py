@@ -42,6 +42,12 @@ def written(model: TorchModel, n: int = 200, **changed: object) -> Drafts:
     return model.write(model.tokens(" travel:"), n, **{**given, **changed})  # type: ignore[arg-type]
 
 
+@pytest.fixture(scope="module")
+def usual(model: TorchModel) -> list[list[int]]:
+    """Two hundred texts without a shift, in one batch."""
+    return written(model, batch=200).texts
+
+
 @pytest.mark.parametrize("family", torch_folders.FAMILIES)
 def test_models_of_each_family_write(family: str, tmp_path: Path) -> None:
     found = load_torch_model(str(torch_folders.saved(tmp_path / "m", family)), device="cpu")
@@ -65,30 +71,28 @@ def test_tokens_and_texts(model: TorchModel) -> None:
     assert model.asked("Why?") == model.tokens("Q: Why?\nA:")
 
 
-def test_the_settings_of_generation_that_a_folder_brings_do_not_count(model: TorchModel) -> None:
+def test_the_settings_of_generation_that_a_folder_brings_do_not_count(usual: list[list[int]]) -> None:
     """With its repetition_penalty and top_k of the folder hardly a token would come twice, or from beyond the two."""
-    texts = written(model).texts
-    first = {text[0] for text in texts if text}
+    first = {text[0] for text in usual if text}
     assert len(first) > 10
-    assert any(len({*text}) < len(text) for text in texts)
+    assert any(len({*text}) < len(text) for text in usual)
 
 
-def test_a_shift_makes_a_token_likelier_but_not_again(model: TorchModel) -> None:
+def test_a_shift_makes_a_token_likelier_but_not_again(model: TorchModel, usual: list[list[int]]) -> None:
     (token,) = model.tokens("k")
     shift = np.zeros(model.size)
     shift[token] = 6.0
-    there = [text.count(token) for text in written(model, shift=shift).texts]
-    usual = [text.count(token) for text in written(model).texts]
+    there = [text.count(token) for text in written(model, shift=shift, batch=200).texts]
     assert np.mean([n > 0 for n in there]) > 0.9
-    assert np.mean([n > 0 for n in usual]) < 0.5
+    assert np.mean([token in text for text in usual]) < 0.5
     assert np.mean([n > 1 for n in there]) < 0.5
     shift[token] = -20.0
-    assert not any(token in text for text in written(model, shift=shift).texts)
+    assert not any(token in text for text in written(model, shift=shift, batch=200).texts)
 
 
 def test_what_is_expected_is_what_is_drawn_on_average(model: TorchModel) -> None:
     """The expected numbers of tokens, and of drawn ones, agree with those in the texts."""
-    found = written(model, 1_500, temperature=0.8)
+    found = written(model, 1_500, temperature=0.8, batch=500)
     counts = np.bincount([token for text in found.texts for token in text], minlength=model.size) / 1_500
     ends = np.isin(np.arange(model.size), [*model.line_ends])
     deviation = np.sqrt(found.expected / 1_500) + 1e-3
@@ -126,7 +130,7 @@ def test_log_probabilities_without_shift_are_those_of_the_model(family: str, tmp
 
 
 def test_few_options_leave_the_most_likely_tokens_and_the_ends(model: TorchModel) -> None:
-    found = written(model, 300, options=2)
+    found = written(model, 300, options=2, batch=300)
     assert len({text[0] for text in found.texts if text}) <= 2
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 from collections import Counter
@@ -39,6 +40,11 @@ SMALL = [Record(str(i), r.text, label=r.label) for i, r in enumerate(sample_reco
 ODD = ["", " \n", "zqxv", "the the the", "!?", "Book me a train", "send 40 dollars " * 50, "\ud800 jazz"]
 
 
+@functools.cache
+def direction(word: str, dim: int) -> np.ndarray:
+    return np.random.default_rng(crc32(word.encode("utf-8", "replace"))).normal(size=dim)
+
+
 class Words:
     """A sentence encoder for tests: each word has a direction of its own."""
 
@@ -53,7 +59,7 @@ class Words:
         found = np.zeros((len(texts), self.dim))
         for i, text in enumerate(texts):
             for word in text.lower().split():
-                found[i] += np.random.default_rng(crc32(word.encode("utf-8", "replace"))).normal(size=self.dim)
+                found[i] += direction(word, self.dim)
         norms = np.linalg.norm(found, axis=1, keepdims=True)
         return np.rint(found / np.where(norms > 0, norms, 1) * 1024) / 1024
 
@@ -950,7 +956,7 @@ def test_candidates_of_another_encoder_are_refused(encoder, tmp_path: Path):
 
 @pytest.mark.parametrize(("epsilon", "alone"), [(0.05, True), (8.0, False)])
 def test_a_choice_that_is_one_text_for_all_says_so(epsilon: float, alone: bool) -> None:
-    mechanism = Candidates(epsilon, ranker="tfidf").fit(public=sample_records(300), seed=0)
+    mechanism = Candidates(epsilon, ranker="tfidf").fit(public=sample_records(200), seed=0)
     found = mechanism.remarks()
     assert (found.numbers["texts_in_play"] == 1) == alone
     assert ("the same text for nearly every record. Raise epsilon" in found.text) == alone

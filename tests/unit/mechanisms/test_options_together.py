@@ -86,7 +86,7 @@ def options(kind: str, spec: type) -> dict[str, tuple[Any, ...]]:
 
 def rows(kind: str, spec: type) -> tuple[list[Any], set[Any]]:
     """Specs in which every two options meet, and the pairs that no spec can have."""
-    there, rng = options(kind, spec), random.Random(0)
+    there, tiny, rng = options(kind, spec), spec.tiny(), random.Random(0)
     every = [(name, value) for name in there for value in there[name]]
     todo = {frozenset([one]) for one in every} | {
         frozenset(p) for p in itertools.combinations(every, 2) if p[0][0] != p[1][0]
@@ -98,7 +98,7 @@ def rows(kind: str, spec: type) -> tuple[list[Any], set[Any]]:
         for value in tuple(row.values()):
             row |= NEEDS.get((kind, value), {}) if isinstance(value, str) else {}
         try:
-            return row, replace(rng.choice(spec.tiny()), **row)
+            return row, replace(rng.choice(tiny), **row)
         except ConfigError:
             return None
 

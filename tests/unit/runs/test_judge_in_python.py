@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 import dptext as dp
 from dptext.cli.app import app
 from dptext.errors import ConfigError
-from dptext.runs.judging import judge
+from dptext.runs.judging import JudgedCorpus, judge
 
 Rows = list[dict[str, Any]]
 
@@ -22,7 +22,7 @@ def rows(n: int, seed: int) -> Rows:
     return [{"body": each.text, "topic": each.label} for each in dp.sample_records(n, seed=seed)]
 
 
-PRIVATE, PUBLIC, TEST = rows(200, 1), [{"body": each["body"]} for each in rows(150, 2)], rows(120, 3)
+PRIVATE, PUBLIC, TEST = rows(80, 1), [{"body": each["body"]} for each in rows(60, 2)], rows(50, 3)
 GIVEN: dict[str, Any] = {"text": "body", "label": "topic", "encoder": "glove", "seed": 4}
 
 
@@ -30,9 +30,15 @@ GIVEN: dict[str, Any] = {"text": "body", "label": "topic", "encoder": "glove", "
 def corpus() -> Any:
     labels = sorted({each["topic"] for each in PRIVATE})
     summary = dp.summarize(
-        PRIVATE, PUBLIC, text="body", label="topic", labels=labels, about=200, epsilon=20.0, encoder="glove"
+        PRIVATE, PUBLIC, text="body", label="topic", labels=labels, about=80, epsilon=20.0, encoder="glove"
     )
-    return dp.write(summary, size=100, seed=1)
+    return dp.write(summary, size=40, seed=1)
+
+
+@pytest.fixture(scope="module")
+def judged(corpus: Any) -> JudgedCorpus:
+    """The corpus, judged by half of the originals."""
+    return judge(PRIVATE, corpus, PUBLIC, **GIVEN)
 
 
 def test_it_has_the_numbers_of_the_command(corpus: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -57,11 +63,11 @@ def test_it_has_the_numbers_of_the_command(corpus: Any, tmp_path: Path, monkeypa
     assert not any(each["body"] in repr(found) + str(found) for each in PRIVATE)
 
 
-def test_half_of_the_originals_judge_without_a_test(corpus: Any) -> None:
+def test_half_of_the_originals_judge_without_a_test(corpus: Any, judged: JudgedCorpus) -> None:
     told: list[tuple[int, int]] = []
     found = judge(PRIVATE, corpus, PUBLIC, on_progress=lambda *at: told.append(at), **GIVEN)
     assert told == [(done, len(told) - 1) for done in range(len(told))]
-    assert found.rows == judge(PRIVATE, corpus, PUBLIC, **GIVEN).rows
+    assert found.rows == judged.rows
     assert "a classifier that learns from the corpus has " in found.sentences[-2]
 
 
@@ -80,10 +86,10 @@ def test_meanings_of_labels(corpus: Any) -> None:
         judge(PRIVATE, corpus, PUBLIC, names=["health"], **GIVEN)
 
 
-def test_without_labels_or_with_too_few_records(corpus: Any) -> None:
+def test_without_labels_or_with_too_few_records(corpus: Any, judged: JudgedCorpus) -> None:
     bare: dict[str, object] = {**GIVEN, "label": None}
     found = judge([each["body"] for each in PRIVATE], corpus, PUBLIC, names=["unused"], **bare)
-    assert judge(PRIVATE, corpus, iter(PUBLIC), **GIVEN).rows == judge(PRIVATE, corpus, PUBLIC, **GIVEN).rows
+    assert judge(PRIVATE, corpus, iter(PUBLIC), **GIVEN).rows == judged.rows
     assert found.sentences[0] == "Labels are not judged: the originals have none (label=)."
     for private, test in ((PRIVATE[:7], None), (PRIVATE, TEST[:7])):
         with pytest.raises(ConfigError, match="at least 8 records"):

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from dptext.errors import (
 )
 from dptext.ledger.books import Ledger
 from dptext.ledger.subjects import SubjectKey
+from dptext.mechanism import Mechanism
 from dptext.mechanisms.words.word_metric import WordMetric
 from dptext.privacy import accounting
 from dptext.privacy.guarantee import Basis, Guarantee, Relation, Unit
@@ -67,22 +69,35 @@ class Counted:
         return self.inner.privatize(records, randomness)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def spec(vectors: Path) -> WordMetric:
     return WordMetric(epsilon=0.01, noise="tem", vectors=str(vectors), n_words=300, max_tokens=4, diameter=100.0)
 
 
-@pytest.fixture
-def ledger(tmp_path: Path) -> Ledger:
-    books = Ledger.create(tmp_path / "budget.db", key=KEY)
+@pytest.fixture(scope="module")
+def fitted(spec: WordMetric) -> Mechanism[str]:
+    return spec.fit()
+
+
+@pytest.fixture(scope="module")
+def opened(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A ledger with its accounts and no charges, of which each test has a copy: to make one takes longer."""
+    path = tmp_path_factory.mktemp("opened") / "budget.db"
+    books = Ledger.create(path, key=KEY)
     for name, limit in LIMITS.items():
         books.open_account(name, limit, by_subject=True)
-    return books
+    books.close()
+    return path
 
 
 @pytest.fixture
-def mechanism(spec: WordMetric, ledger: Ledger) -> Counted:
-    return Counted(spec.fit(), ledger)
+def ledger(opened: Path, tmp_path: Path) -> Ledger:
+    return Ledger.at(shutil.copy(opened, tmp_path / "budget.db"), key=KEY)
+
+
+@pytest.fixture
+def mechanism(fitted: Mechanism[str], ledger: Ledger) -> Counted:
+    return Counted(fitted, ledger)
 
 
 def write(path: Path, names: list[str], **more: str) -> Path:
@@ -194,23 +209,23 @@ def test_a_certificate_of_another_schema_is_refused(tmp_path: Path, source: Path
 
 
 def late_fault(name: str, folder: Path) -> tuple[Path, Plan]:
-    """A file of 6,000 records that is at fault at its end, and how it is read."""
-    rows = [{"text": "ok", "who": f"w{i}"} for i in range(6000)]
+    """A file of 1,500 records, more than five batches, that is at fault at its end, and how it is read."""
+    rows = [{"text": "ok", "who": f"w{i}"} for i in range(1500)]
     source, plan, cut = folder / "in.jsonl", Plan(), 0
     if name == "null":
-        rows[5500]["text"] = None  # type: ignore[assignment]
+        rows[1400]["text"] = None  # type: ignore[assignment]
     elif name == "author":
-        rows[5501]["who"] = rows[5500]["who"]
+        rows[1401]["who"] = rows[1400]["who"]
         plan = Plan(Fields(author="who"), max_per_author=1)
     elif name == "id":
-        rows[5501]["who"] = rows[5500]["who"]
+        rows[1401]["who"] = rows[1400]["who"]
         plan = Plan(Fields(id="who"))
     elif name == "line":
         cut = 5
     data = "".join(json.dumps(row) + "\n" for row in rows).encode()
     if name == "quote":
         source = folder / "in.csv"
-        data = b"text\n" + b"ok\n" * 6000 + b'"open\n'
+        data = b"text\n" + b"ok\n" * 1500 + b'"open\n'
     elif name == "gzip":
         source, data, cut = folder / "in.jsonl.gz", gzip.compress(data), 20
     source.write_bytes(data[: len(data) - cut])
@@ -240,7 +255,7 @@ def test_skipped_records_of_a_paid_run_are_told_once(tmp_path: Path, mechanism, 
         payment=payment,
         on_skip=lambda number, _: told.append(number),
     )
-    assert (told, certificate.records) == ([5501], 5999)
+    assert (told, certificate.records) == ([1401], 1499)
 
 
 def test_a_fault_after_the_charge_names_its_key(tmp_path: Path, source: Path, mechanism, ledger: Ledger) -> None:
@@ -658,16 +673,16 @@ def test_a_record_without_a_name_is_refused_or_skipped(tmp_path: Path, mechanism
 
 
 def test_an_input_that_changes_under_the_run_is_not_released(tmp_path: Path, mechanism, ledger: Ledger) -> None:
-    names = [f"w{i}" for i in range(4000)]  # more than a buffer holds
-    source = write(tmp_path / "in.jsonl", names)
+    names, long = [f"w{i}" for i in range(400)], "x" * 800  # more than a buffer holds
+    source = write(tmp_path / "in.jsonl", names, more=long)
 
     def swap(done: int) -> None:
-        if done == 400:
-            write(source, [name.replace("w", "x") for name in names])
+        if done == 40:
+            write(source, [name.replace("w", "x") for name in names], more=long)
         if done == len(names):
-            write(source, names)  # as if nothing had been
+            write(source, names, more=long)  # as if nothing had been
 
-    plan = replace(BY_NAME, batch_size=400)
+    plan = replace(BY_NAME, batch_size=40)
     with pytest.raises(DataError, match="changed while it was read"):
         privatize_file(
             source, tmp_path / "out.jsonl", mechanism, payment=Payment(ledger, "texts"), plan=plan, on_progress=swap

@@ -148,15 +148,14 @@ def test_much_html_takes_time_in_proportion(end: str) -> None:
     """Eight times the text takes about eight times as long; time that grew with the square would be 64 times."""
 
     def seconds(unit: str, size: int) -> float:
-        text, found = unit * (size // len(unit)) + end, []
-        for _ in range(3):
-            began = time.process_time()
-            without_tags(text)
-            found.append(time.process_time() - began)
-        return min(found)
+        text = unit * (size // len(unit)) + end
+        began = time.process_time()
+        without_tags(text)
+        return time.process_time() - began
 
     for unit in UNITS:
-        assert seconds(unit, 40_000) < 24 * seconds(unit, 5_000), unit
+        little = min(seconds(unit, 5_000) for _ in range(3))
+        assert any(seconds(unit, 40_000) < 24 * little for _ in range(3)), unit  # the least of three is, as soon as one
 
 
 def test_a_command_reads_the_text_of_a_page(tmp_path: Path) -> None:

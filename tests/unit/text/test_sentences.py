@@ -108,15 +108,13 @@ def test_more_of_the_same_takes_so_much_longer(pattern):
     """32 times the text: 32 times the time where it is linear, 1,000 times where it is quadratic."""
 
     def seconds(n: int) -> float:
-        times = []
-        for _ in range(3):
-            began = time.process_time()
-            sentences(pattern * n)
-            times.append(time.process_time() - began)
-        return min(times)
+        began = time.process_time()
+        sentences(pattern * n)
+        return time.process_time() - began
 
     seconds(100)
-    assert seconds(32_000) < 100 * seconds(1_000)
+    little = min(seconds(1_000) for _ in range(3))
+    assert any(seconds(32_000) < 100 * little for _ in range(3))  # the least of three is, as soon as one
 
 
 LONG = [

@@ -121,7 +121,8 @@ GATES = {"input and forget": (1, 0, 2, 3), "cell and output": (0, 1, 3, 2), "for
 @lru_cache
 def wanted_of(how: Decoding) -> list[list[int]]:
     """What a plain loop writes at 60 points."""
-    return [naive(network(TOKENS[True]), TOKENS[True], row, how) for row in latents(60)]
+    model = network(TOKENS[True])
+    return [naive(model, TOKENS[True], row, how) for row in latents(60)]
 
 
 @pytest.mark.slow_cases("greedy", why="the constrained decoder stays, which computes the same gates")

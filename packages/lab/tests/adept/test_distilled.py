@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import shutil
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -31,6 +33,12 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 SMALL = replace(Adept.tiny()[0], encoder="distilled", max_tokens=16, epochs=3, min_count=1)
 
 
+@functools.cache
+def direction(word: str) -> np.ndarray:
+    """The direction of a word. Nothing changes it."""
+    return np.random.default_rng(list(word.encode())).normal(size=Teacher.dim)
+
+
 class Teacher:
     """Each word has a direction of its own; a text the sum of its words'."""
 
@@ -44,7 +52,7 @@ class Teacher:
         found = np.zeros((len(texts), self.dim))
         for i, text in enumerate(texts):
             for word in words_of(text, 100):
-                found[i] += np.random.default_rng(list(word.encode())).normal(size=self.dim)
+                found[i] += direction(word)
         return found / np.maximum(np.linalg.norm(found, axis=1, keepdims=True), 1e-12)
 
 
@@ -58,7 +66,7 @@ def teacher(monkeypatch: pytest.MonkeyPatch) -> Teacher:
 def test_it_is_the_ridge_regression_of_embeddings_on_tf_idf() -> None:
     pupil = distil(Teacher(), TEXTS, max_tokens=16, min_count=2)
     documents = [words_of(text, 16) for text in TEXTS]
-    count = {word: sum(word in words for words in documents) for words in documents for word in words}
+    count = Counter(word for words in documents for word in set(words))
     assert set(pupil.words) == {word for word in count if count[word] >= 2}
     bags = np.zeros((len(TEXTS), len(pupil.words)))
     for row, words in zip(bags, documents, strict=True):
