@@ -30,19 +30,16 @@ def hashed(letters: str) -> int:
     return hashlib.sha256(letters.encode()).digest()[0]
 
 
-@functools.cache
-def counted(text: str, dim: int) -> np.ndarray:
-    """How many pairs of letters of a text fall on each coordinate. Commands ask for the same texts again."""
-    return np.bincount([hashed(text[i : i + 2]) % dim for i in range(len(text))], minlength=dim)
-
-
 class HashedSyllables:
     """Stands in for the sentence encoder: letters by two, hashed to coordinates."""
 
     name, dim, digest, network = "hashed syllables", 32, "1" * 64, None
 
     def embed(self, texts: Sequence[str], *, on_progress: object = None) -> np.ndarray:
-        found = np.array([counted(text, self.dim) for text in texts], np.float64).reshape(len(texts), self.dim)
+        found = np.zeros((len(texts), self.dim))
+        for row, text in zip(found, texts, strict=True):
+            for i in range(len(text)):
+                row[hashed(text[i : i + 2]) % self.dim] += 1
         return found / np.maximum(np.linalg.norm(found, axis=1, keepdims=True), 1e-9)
 
 
@@ -85,9 +82,9 @@ def data(*more: str) -> dict[str, dict[str, str]]:
 
 def test_a_dry_run_names_the_command_that_says_what_a_corpus_could_teach() -> None:
     """As the dry run prints it, also with public texts without labels, before anything is charged."""
-    pool = [{"text": row["text"]} for row in texts(90, 3)]
-    write(private=texts(60, 1), pool=pool)
-    run = ["summarize", "private.jsonl", "a.summary", "--public", "pool.jsonl", "--about", "60", "--dry-run"]
+    pool = [{"text": row["text"]} for row in texts(300, 3)]
+    write(private=texts(200, 1), pool=pool)
+    run = ["summarize", "private.jsonl", "a.summary", "--public", "pool.jsonl", "--about", "200", "--dry-run"]
     labelled = [*run, "--label-field", "topic", "--labels", "sport,trade,music"]
     for names, by in (
         (
@@ -117,11 +114,11 @@ def test_a_small_corpus_that_beats_as_many_public_texts_is_told_to_grow() -> Non
 
 
 def test_a_draw_of_public_texts_is_told_to_be_left() -> None:
-    pool = texts(200, 3)
-    write(private=texts(100, 1), test=texts(100, 2), pool=pool, corpus=pool[:30])
+    pool = texts(400, 3)
+    write(private=texts(200, 1), test=texts(200, 2), pool=pool, corpus=pool[:30])
     found = data("--test", "test.jsonl")
     assert found["worth"]["verdict"] == "no"
-    assert "less than all 200 public texts: take the public texts." in found["answer"][0]
+    assert "less than all 400 public texts: take the public texts." in found["answer"][0]
 
 
 def test_one_lucky_draw_of_public_texts_does_not_decide() -> None:
@@ -148,9 +145,9 @@ def test_labels_that_say_nothing_in_words_label_no_public_texts() -> None:
     """By digits they were labelled at random, and any corpus taught more. Labels of their own need no words."""
     stars = {name: i + 1 for i, name in enumerate(NAMES)}
     for name, seed in (("private", 1), ("test", 2), ("pool", 3), ("corpus", 4)):
-        write(**{name: [{**row, "topic": stars[str(row["topic"])]} for row in texts(90, seed)]})
+        write(**{name: [{**row, "topic": stars[str(row["topic"])]} for row in texts(120, seed)]})
     assert data("--test", "test.jsonl")["worth"] is not None
-    write(pool=[{"text": row["text"]} for row in texts(90, 3)])
+    write(pool=[{"text": row["text"]} for row in texts(120, 3)])
     found, said = data("--test", "test.jsonl"), "These labels say nothing in words, so public texts cannot be labelled:"
     assert found["worth"] is None
     assert "accuracy" in found["rows"]["released"]
@@ -193,24 +190,24 @@ def test_a_corpus_of_one_label_is_no_yes_and_random_labels_judge_nothing() -> No
     assert found["worth"]["verdict"] == "not shown"
     assert "the most frequent label alone" in found["answer"][0]
     rng = np.random.default_rng(0)
-    write(**{name: [{**row, "topic": NAMES[rng.integers(0, 3)]} for row in texts(100, seed)]
+    write(**{name: [{**row, "topic": NAMES[rng.integers(0, 3)]} for row in texts(150, seed)]
              for seed, name in enumerate(("private", "test", "pool", "corpus"))})  # fmt: skip
     assert "are not shown to teach more than the most frequent label" in data("--test", "test.jsonl")["answer"][0]
 
 
 def test_another_mix_of_the_test_file_is_said() -> None:
-    write(private=texts(80, 1), test=texts(60, 2, weights=(8, 1, 1)), pool=texts(80, 3), corpus=texts(80, 4))
+    write(private=texts(150, 1), test=texts(100, 2, weights=(8, 1, 1)), pool=texts(150, 3), corpus=texts(150, 4))
     said = data("--test", "test.jsonl")["answer"][0]
     assert "The labels of --test have another mix than those of PRIVATE" in said
     assert "'sport': 8" in said
-    write(test=texts(60, 2))
+    write(test=texts(100, 2))
     assert "another mix" not in data("--test", "test.jsonl")["answer"][0]
 
 
 def test_uneven_labels_of_a_corpus_from_a_summary_name_the_even_mix() -> None:
     """Of 70 in 100 texts of one label a classifier learnt .58, of as many of each .79, from one summary."""
     pool = texts(300, 3, wrong=0.3)
-    write(private=texts(300, 1, weights=(8, 1, 1)), test=texts(100, 2), pool=pool)
+    write(private=texts(300, 1, weights=(8, 1, 1)), test=texts(200, 2), pool=pool)
     made = dp.summarize(
         "private.jsonl", "pool.jsonl", label="topic", labels=NAMES, encoder="glove", epsilon=8.0, about=300, seed=1
     )
@@ -228,9 +225,9 @@ def test_uneven_labels_of_a_corpus_from_a_summary_name_the_even_mix() -> None:
 def test_the_field_of_the_labels_is_by_default_that_of_the_measured_file() -> None:
     """The line that `write` prints works as it is, also where the field has its usual name."""
     for field in ("label", "topic"):
-        private, pool = ([{"text": r["text"], field: r["topic"]} for r in texts(80, seed)] for seed in (1, 3))
+        private, pool = ([{"text": r["text"], field: r["topic"]} for r in texts(200, seed)] for seed in (1, 3))
         write(private=private, pool=pool)
-        given = ["--public", "pool.jsonl", "--label-field", field, "--labels", "sport,trade,music", "--about", "80"]
+        given = ["--public", "pool.jsonl", "--label-field", field, "--labels", "sport,trade,music", "--about", "200"]
         fast = ["--encoder", "glove", "--set", "words=8", "--force"]
         measured = CliRunner().invoke(app, ["summarize", "private.jsonl", "a.summary", *given, *fast])
         assert measured.exit_code == 0, measured.exception
@@ -260,7 +257,7 @@ def test_public_texts_are_not_judged_as_a_corpus_beside_themselves() -> None:
 
 def test_labels_of_the_test_file_are_those_of_private_however_they_are_spelled() -> None:
     codes = {name: i for i, name in enumerate(NAMES)}
-    parts = {"private": texts(100, 1), "test": texts(80, 2), "pool": texts(60, 3), "corpus": texts(60, 4)}
+    parts = {"private": texts(100, 1), "test": texts(80, 2), "pool": texts(100, 3), "corpus": texts(100, 4)}
     for name, rows in parts.items():
         spelling = "{}.0" if name == "test" else "{}"
         write(**{name: [{**row, "topic": spelling.format(codes[str(row["topic"])])} for row in rows]})
@@ -297,7 +294,7 @@ def test_a_test_file_without_the_columns_is_refused_with_a_remedy_that_works() -
 
 def test_a_verdict_on_a_table_says_that_it_is_not_on_columns() -> None:
     """The column of labels may be declared, too."""
-    write(private=table(60, 1), test=table(50, 2), pool=texts(60, 3), corpus=table(60, 4))
+    write(private=table(100, 1), test=table(80, 2), pool=texts(100, 3), corpus=table(100, 4))
     done = judge("--test", "test.jsonl", *STARS, "--column", f"topic: {'|'.join(NAMES)}", "--out", "page.html")
     assert done.exit_code == 0, (done.output, done.exception)
     said = "This verdict is on texts and their label alone: public texts have no such columns. Columns are judged below"
@@ -315,7 +312,7 @@ def test_a_verdict_on_a_table_says_that_it_is_not_on_columns() -> None:
 
 
 def test_page_and_screen_have_the_same_intervals_and_the_page_explains_each_row() -> None:
-    write(private=texts(60, 1), test=texts(50, 2), pool=texts(60, 3), corpus=texts(40, 4))
+    write(private=texts(100, 1), test=texts(80, 2), pool=texts(150, 3), corpus=texts(40, 4))
     given = ("--test", "test.jsonl", "--out", "page.html")
     done = judge(*given, "--details")
     assert done.exit_code == 0, (done.output, done.exception)
