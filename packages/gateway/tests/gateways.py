@@ -170,7 +170,7 @@ def _opened(epsilon: float) -> Path:
 
 @functools.cache
 def _keyed(epsilon: float) -> tuple[Path, tuple[str, str]]:
-    """The same with what a gateway adds when it starts, and keys; made once in a process and copied."""
+    """Models, opened books with what a gateway adds when it starts, and keys; made once in a process and copied."""
     folder = Path(tempfile.mkdtemp())
     atexit.register(shutil.rmtree, folder)
     shutil.copytree(_opened(epsilon), folder, dirs_exist_ok=True)
@@ -200,7 +200,7 @@ def prepare(folder: Path, location: str, epsilon: float = 50.0, **settings: Any)
 def prepare_keyed(
     folder: Path, location: str, epsilon: float = 50.0, **settings: Any
 ) -> tuple[Settings, Ledger, tuple[str, str]]:
-    """The same over a file, and keys."""
+    """Models, books in a file with an account and keys, and settings of a gateway."""
     made, keys = _keyed(epsilon)
     shutil.copytree(made / "models", folder / "models")
     shutil.copy(made / "books.db", location)
