@@ -70,7 +70,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def audited(command: str, model: Path, *more: str) -> Result:
-    given = ["audit", command, "--model", str(model), "--claim", "2", "--trials", "200", "--seed", "1"]
+    given = ["audit", command, "--model", str(model), "--claim", "2", "--trials", "400", "--seed", "1"]
     return CliRunner().invoke(app, [*given, *more])
 
 

@@ -956,7 +956,7 @@ def test_candidates_of_another_encoder_are_refused(encoder, tmp_path: Path):
 
 @pytest.mark.parametrize(("epsilon", "alone"), [(0.05, True), (8.0, False)])
 def test_a_choice_that_is_one_text_for_all_says_so(epsilon: float, alone: bool) -> None:
-    mechanism = Candidates(epsilon, ranker="tfidf").fit(public=sample_records(200), seed=0)
+    mechanism = Candidates(epsilon, ranker="tfidf").fit(public=sample_records(300), seed=0)
     found = mechanism.remarks()
     assert (found.numbers["texts_in_play"] == 1) == alone
     assert ("the same text for nearly every record. Raise epsilon" in found.text) == alone
