@@ -7,13 +7,13 @@ A text's vector is a function of the text alone. Linear layers, norms and activa
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
 from dptext.embeddings.embedder import spread
 from dptext.errors import ConfigError
-from dptext.kernels import activations, attention, matrix_tiles, norms, pooling, products, tiles
+from dptext.kernels import attention, encoding, matrix_tiles, norms, pooling, products, tiles
 from dptext.kernels.linear import DTYPES, Exactness, Linear, require_alike, room
 from dptext.types import Integers, Positions, Singles
 
@@ -41,6 +41,12 @@ class BertLayer:
         """The four linear layers, in the order in which they are computed."""
         return self.attention, self.mixed, self.widened, self.narrowed
 
+    @property
+    def arrays(self) -> tuple[tuple[np.ndarray[Any, Any], ...], ...]:
+        """What `encoding.encode` takes of the layer."""
+        linear = ((each.panels, each.bias, each.units, each.smoothing) for each in self.linear)
+        return (*linear, self.attention_norm, self.norm)
+
 
 class _Workspace:
     """Working memory of one thread for one batch of word pieces."""
@@ -48,26 +54,24 @@ class _Workspace:
     def __init__(self, network: "Bert", n_pieces: int) -> None:
         n = -(-n_pieces // tiles.ROWS) * tiles.ROWS + max(tiles.ROWS, products.SPARE)
         wide, dtype = len(network.layers[0].widened.bias), DTYPES[network.exactness]
+        exact, whole = network.exactness == "float32", network.exactness == "int8"
+        both = room(n, network.dim, dtype=dtype), room(n, wide, dtype=dtype)
         self.x, self.more, self.taken = (room(n, network.dim) for _ in range(3))
         self.hidden = room(n, wide)
-        self.rows, self.wide_rows = room(n, network.dim, dtype=dtype), room(n, wide, dtype=dtype)
-        self.scales, self.totals = room(n), room(n, dtype=np.int32)
-        kind = np.int32 if network.exactness == "int8" else np.float32
-        self.tile = room(products.SPARE, tiles.COLUMNS, dtype=kind)
+        self.exact = room(0, wide) if exact else None
+        self.bits = None if exact or whole else both
+        self.ints = (*both, room(n), room(n, dtype=np.int32)) if whole else None
+        self.tile = room(products.SPARE, tiles.COLUMNS, dtype=np.int32 if whole else np.float32)
         head, blocks = network.dim // network.heads, -(-n // 32)
-        self.in_tiles = (
-            network.exactness != "float32"
-            and attention.in_tiles(head)
-            and matrix_tiles.fits(network.layers[0].attention.panels.shape[1])
-        )
-        if self.in_tiles:
-            self.rounded = room(n, 3 * network.dim, dtype=np.uint16)
+        fits = matrix_tiles.fits(network.layers[0].attention.panels.shape[1])
+        if not exact and attention.in_tiles(head) and fits:
+            self.projected: np.ndarray[Any, Any] = room(n, 3 * network.dim, dtype=np.uint16)
             keys, values = room(2 * blocks, head // 32, 16, 16), room(blocks, head // 16, 16, 16)
-            self.working = (keys, values, room(16, 32 * blocks), room(16, 32 * blocks, dtype=np.uint16))
+            self.of_head: Any = (keys, values, room(16, 32 * blocks), room(16, 32 * blocks, dtype=np.uint16), None)
         else:
             self.projected = room(n, 3 * network.dim)
             keys, values = room(blocks, head, 32), room(head // 32, 32 * blocks, 32)
-            self.working = (keys, values, room(tiles.ROWS, 32 * blocks), room(tiles.ROWS, 32))
+            self.of_head = (keys, values, None, room(tiles.ROWS, 32 * blocks), room(tiles.ROWS, 32))
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -107,8 +111,7 @@ class Bert:
         def compute(batch: Positions) -> int:
             space, out = spaces.pop(), np.empty((len(batch), self.dim), np.float32)
             ends = np.cumsum(lengths[batch]).astype(np.int64)
-            for _ in self.inputs(np.concatenate([np.asarray(pieces[i], np.int64) for i in batch]), ends, space):
-                pass
+            self._encode(np.concatenate([np.asarray(pieces[i], np.int64) for i in batch]), ends, space)
             pooling.unit_means(space.x, ends, out)
             found[batch] = out
             spaces.append(space)
@@ -122,46 +125,17 @@ class Bert:
                     on_done(done)
         return found
 
-    def inputs(self, pieces: Integers, ends: Integers, space: _Workspace) -> Iterator[Singles]:
-        """Compute the last layer's rows in `space.x`. Yield the input of each linear layer on the way, in float32."""
+    def _encode(self, pieces: Integers, ends: Integers, space: _Workspace, largest: Singles | None = None) -> None:
+        """Compute the last layer's rows in `space.x`; `largest` as of `encoding.encode`."""
         n, epsilon = len(pieces), np.float32(self.epsilon)
         starts = np.concatenate([[0], ends[:-1]])
         places = np.arange(n) - np.repeat(starts, ends - starts)
         pooling.look_up(pieces, places, *self.tables, space.x, space.more)
         norms.add_and_normalize(space.x, space.more, n, *self.table_norm, epsilon)
-        for layer in self.layers:
-            yield space.x[:n]
-            self._linear(layer.attention, space.x, n, space, space.rounded if space.in_tiles else space.projected)
-            if space.in_tiles:
-                attention.attend_in_tiles(space.rounded, ends, self.heads, *space.working, space.taken)
-            else:
-                attention.attend(space.projected, ends, self.heads, *space.working, space.taken)
-            yield space.taken[:n]
-            self._linear(layer.mixed, space.taken, n, space, space.more)
-            norms.add_and_normalize(space.x, space.more, n, *layer.attention_norm, epsilon)
-            yield space.x[:n]
-            self._linear(layer.widened, space.x, n, space, space.hidden)
-            if self.exactness == "float32":
-                activations.gelu(space.hidden, n)
-            yield space.hidden[:n]
-            self._linear(layer.narrowed, space.hidden, n, space, space.more, activated=self.exactness != "float32")
-            norms.add_and_normalize(space.x, space.more, n, *layer.norm, epsilon)
-
-    def _linear(
-        self, layer: Linear, x: Singles, n: int, space: _Workspace, out: Singles, *, activated: bool = False
-    ) -> None:
-        """Compute a layer; `activated` applies GELU to its inputs as they are rounded."""
-        rows = space.rows if x.shape[1] == self.dim else space.wide_rows
-        if self.exactness == "int8":
-            quantize = products.quantize_activated if activated else products.quantize_rows
-            quantize(x, n, layer.smoothing, rows, space.scales, space.totals)
-            scales = (layer.units, layer.bias, space.scales, space.totals)
-            products.quantized_products(rows, n, layer.panels, *scales, space.tile, out)
-        elif self.exactness == "bfloat16":
-            (products.round_activated if activated else products.round_rows)(x, n, rows)
-            products.rounded_products(rows, n, layer.panels, layer.bias, space.tile, out)
-        else:
-            products.products(x, n, layer.panels, layer.bias, space.tile, out)
+        layers = tuple(layer.arrays for layer in self.layers)
+        memory = (space.x, space.more, space.taken, space.hidden, space.projected, space.of_head, space.tile)
+        kinds = (space.exact if largest is None else largest, space.bits, space.ints)
+        encoding.encode(layers, ends, self.heads, epsilon, *memory, *kinds)
 
     def at(self, exactness: Exactness, public: Pieces) -> "Bert":
         """Return this network in a precision. `public` texts give the ranges of the inputs of int8 layers."""
@@ -171,9 +145,11 @@ class Bert:
         if exactness == "int8":
             flat = np.concatenate([np.asarray(own, np.int64) for own in public])
             exact = self.at("float32", ())
-            space = _Workspace(exact, len(flat))
             ends = np.cumsum([len(own) for own in public]).astype(np.int64)
-            largest = [np.abs(rows).max(axis=0) for rows in exact.inputs(flat, ends, space)]
+            found = np.zeros((4 * len(self.layers), len(self.layers[0].widened.bias)), np.float32)
+            exact._encode(flat, ends, _Workspace(exact, len(flat)), found)  # noqa: SLF001  # of its own kind
+            widths = [linear.n_in for layer in self.layers for linear in layer.linear]
+            largest = [row[:width] for row, width in zip(found, widths, strict=True)]
         ranges = iter(largest)
 
         def again(layer: Linear) -> Linear:
