@@ -3,8 +3,11 @@
 The machine code is cached beside the file of the loops, or in the user's cache.
 """
 
+import hashlib
 from collections.abc import Callable
 from contextlib import suppress
+from functools import cache
+from pathlib import Path
 from typing import Any, Final, TypeVar, cast
 
 import numpy as np
@@ -50,11 +53,26 @@ class _Compiler(CompilerBase):
         return [found]
 
 
+@cache
+def _sources() -> str:
+    """Return a digest of this package's source files."""
+    found = hashlib.sha256()
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        found.update(hashlib.sha256(path.read_bytes()).digest())
+    return found.hexdigest()
+
+
 class _KeptCode(FunctionCache):
     """Machine code in files. It is loaded without numba's registries of functions, which compiling alone needs.
 
-    They take .3 seconds of each process to import, SciPy's linear algebra among them.
+    They take .3 seconds of each process to import, SciPy's linear algebra among them. Code is compiled anew where any
+    file of this package has changed: it contains that of the functions that it calls, and numba looks at its own file.
     """
+
+    def __init__(self, loops: Any) -> None:
+        super().__init__(loops)  # type: ignore[no-untyped-call]
+        kept = self._cache_file
+        kept._source_stamp = kept._source_stamp, _sources()  # noqa: SLF001
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Return the machine code for a signature, or None if it is not there."""
@@ -69,7 +87,7 @@ def compiled_with(**options: Any) -> Callable[[Loops], Loops]:
     def compiled(loops: Loops) -> Loops:
         found: Any = njit(nogil=True, pipeline_class=_Compiler, **options)(loops)
         with suppress(RuntimeError):  # there is no writable place for the files
-            found._cache = _KeptCode(loops)  # type: ignore[no-untyped-call]  # noqa: SLF001 (as its enable_caching does)
+            found._cache = _KeptCode(loops)  # noqa: SLF001 (as its enable_caching does)
         return cast("Loops", found)
 
     return compiled

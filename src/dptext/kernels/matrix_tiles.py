@@ -14,7 +14,6 @@ from typing import Any, Final
 import numpy as np
 from llvmlite import ir
 from numba import types
-from numba.extending import register_jitable
 
 from dptext.kernels.compilation import Array, compiled
 from dptext.kernels.lanes import LANES, PAIR, Value, biased, intrinsic, scaled
@@ -41,7 +40,6 @@ def _allowed() -> bool:
 THERE: Final = WIDE and {"amx-tile", "amx-bf16", "amx-int8"} <= FEATURES and _allowed()
 
 
-@register_jitable  # type: ignore[untyped-decorator]  # compiled code asks it, too
 def fits(n_steps: int) -> bool:
     """Whether rows of this many steps of 4 bytes fill whole registers."""
     return n_steps > 0 and n_steps % _PER_STEP == 0

@@ -96,13 +96,17 @@ class TopKRandomizedResponse:
         mask = top_k_mask(_ranked(scores, self.size), self.k)
         return np.asarray(np.where(mask, best / total, other / total))
 
-    def choose(self, scores: Rankable, source: Randomness) -> Integers:
-        """One option per row, `(rows,)`, by one integer draw per row."""
+    def drawn(self, rows: int, source: Randomness) -> tuple[Booleans, Integers]:
+        """Draw whether each row's option is one of the k best, and its number among these or among the others."""
         best, other = self._weights()
-        rows = len(scores)
         drawn = uniform_below(self.k * best + (self.size - self.k) * other, rows, source).astype(np.int64)
         hit = drawn < self.k * best
-        rank = np.where(hit, drawn // best, (drawn - self.k * best) // other)
+        return hit, np.where(hit, drawn // best, (drawn - self.k * best) // other)
+
+    def choose(self, scores: Rankable, source: Randomness) -> Integers:
+        """One option per row, `(rows,)`, by one integer draw per row."""
+        rows = len(scores)
+        hit, rank = self.drawn(rows, source)
         result = np.empty(rows, np.int64)
         for block in blocks_of(rows, self.size):
             mask = top_k_mask(_ranked(scores[block], self.size), self.k)
@@ -187,6 +191,5 @@ class LabelResponse:
         # Every record draws, so that the use of random bits does not reveal which labels are unknown.
         anything = uniform_below(len(self.labels), len(given), source).astype(np.int64)
         true = np.where(given >= 0, given, anything)
-        scores = np.zeros((len(true), len(self.labels)))
-        scores[np.arange(len(true)), true] = 1.0
-        return self._choice.choose(scores, source)
+        hit, rank = self._choice.drawn(len(true), source)
+        return np.where(hit, true, rank + (rank >= true))  # the others are those before the true label and after it

@@ -8,8 +8,9 @@ import pytest
 from dptext.audits.trials.density import SIGNIFICANT, distribution_p_value
 from dptext.errors import ConfigError
 from dptext.privacy.events import TopKEvent
-from dptext.sampling.randomness import secure
-from dptext.sampling.top_k import LabelResponse
+from dptext.sampling.discrete import uniform_below
+from dptext.sampling.randomness import secure, seeded
+from dptext.sampling.top_k import LabelResponse, TopKRandomizedResponse
 
 LABELS = ("health", "travel", "money", "leisure")
 
@@ -34,6 +35,19 @@ def test_frequencies(label):
     for factor in (2 / 3, 3 / 2):
         other = LabelResponse(1.5 * factor, LABELS).choose(["money"] * 5000, secure())
         assert distribution_p_value(declared, [LABELS[i] for i in other.tolist()]) < SIGNIFICANT
+
+
+def test_a_label_is_chosen_as_by_scores():
+    """The probabilities are those of `TopKRandomizedResponse`, and so is each draw."""
+    rng = np.random.default_rng(0)
+    for n_labels, epsilon in ((2, 0.3), (5, 2.0), (40, 9.0)):
+        names, true = tuple(map(str, range(n_labels))), rng.integers(0, n_labels, 500)
+        source = seeded(n_labels)
+        uniform_below(n_labels, len(true), source)  # what would replace unknown labels
+        known = TopKRandomizedResponse(epsilon, 1, n_labels).choose(np.eye(n_labels)[true], source)
+        found = LabelResponse(epsilon, names).choose([names[i] for i in true], seeded(n_labels))
+        assert (found == known).all()
+        assert 0 < (found != true).mean() < 1
 
 
 def test_wrong_settings():

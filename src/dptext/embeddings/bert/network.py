@@ -41,12 +41,6 @@ class BertLayer:
         """The four linear layers, in the order in which they are computed."""
         return self.attention, self.mixed, self.widened, self.narrowed
 
-    @property
-    def arrays(self) -> tuple[tuple[np.ndarray[Any, Any], ...], ...]:
-        """What `encoding.encode` takes of the layer."""
-        linear = ((each.panels, each.bias, each.units, each.smoothing) for each in self.linear)
-        return (*linear, self.attention_norm, self.norm)
-
 
 class _Workspace:
     """Working memory of one thread for one batch of word pieces."""
@@ -62,16 +56,19 @@ class _Workspace:
         self.bits = None if exact or whole else both
         self.ints = (*both, room(n), room(n, dtype=np.int32)) if whole else None
         self.tile = room(products.SPARE, tiles.COLUMNS, dtype=np.int32 if whole else np.float32)
+        linear = [each for layer in network.layers for each in layer.linear]
+        fits = matrix_tiles.THERE and all(matrix_tiles.fits(each.panels.shape[1]) for each in linear)
+        self.vectors, self.registers = (None if fits else True), (True if fits else None)
         head, blocks = network.dim // network.heads, -(-n // 32)
-        fits = matrix_tiles.fits(network.layers[0].attention.panels.shape[1])
-        if not exact and attention.in_tiles(head) and fits:
+        if fits and not exact and attention.in_tiles(head):
             self.projected: np.ndarray[Any, Any] = room(n, 3 * network.dim, dtype=np.uint16)
             keys, values = room(2 * blocks, head // 32, 16, 16), room(blocks, head // 16, 16, 16)
-            self.of_head: Any = (keys, values, room(16, 32 * blocks), room(16, 32 * blocks, dtype=np.uint16), None)
+            shares, scores = room(16, 32 * blocks, dtype=np.uint16), room(16, 32 * blocks)
+            self.of_head: tuple[Any, Any, Any, Any, Any] = (keys, values, shares, scores, None)
         else:
             self.projected = room(n, 3 * network.dim)
             keys, values = room(blocks, head, 32), room(head // 32, 32 * blocks, 32)
-            self.of_head = (keys, values, None, room(tiles.ROWS, 32 * blocks), room(tiles.ROWS, 32))
+            self.of_head = (keys, values, room(tiles.ROWS, 32 * blocks), None, room(tiles.ROWS, 32))
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -126,16 +123,19 @@ class Bert:
         return found
 
     def _encode(self, pieces: Integers, ends: Integers, space: _Workspace, largest: Singles | None = None) -> None:
-        """Compute the last layer's rows in `space.x`; `largest` as of `encoding.encode`."""
+        """Compute the last layer's rows in `space.x`; `largest` is `exact` of `encoding.linear`."""
         n, epsilon = len(pieces), np.float32(self.epsilon)
         starts = np.concatenate([[0], ends[:-1]])
         places = np.arange(n) - np.repeat(starts, ends - starts)
         pooling.look_up(pieces, places, *self.tables, space.x, space.more)
         norms.add_and_normalize(space.x, space.more, n, *self.table_norm, epsilon)
-        layers = tuple(layer.arrays for layer in self.layers)
-        memory = (space.x, space.more, space.taken, space.hidden, space.projected, space.of_head, space.tile)
-        kinds = (space.exact if largest is None else largest, space.bits, space.ints)
-        encoding.encode(layers, ends, self.heads, epsilon, *memory, *kinds)
+        memory = (space.x, space.more, space.taken, space.hidden, space.projected, *space.of_head, space.tile)
+        exact = space.exact if largest is None else largest
+        kind = (exact, space.bits, space.ints, space.vectors, space.registers)
+        for i, layer in enumerate(self.layers):
+            linears = tuple((each.panels, each.bias, each.units, each.smoothing) for each in layer.linear)
+            gains = (layer.attention_norm, layer.norm)
+            encoding.encode(linears, gains, ends, self.heads, epsilon, *memory, *kind, 4 * i)
 
     def at(self, exactness: Exactness, public: Pieces) -> "Bert":
         """Return this network in a precision. `public` texts give the ranges of the inputs of int8 layers."""
@@ -146,9 +146,9 @@ class Bert:
             flat = np.concatenate([np.asarray(own, np.int64) for own in public])
             exact = self.at("float32", ())
             ends = np.cumsum([len(own) for own in public]).astype(np.int64)
-            found = np.zeros((4 * len(self.layers), len(self.layers[0].widened.bias)), np.float32)
-            exact._encode(flat, ends, _Workspace(exact, len(flat)), found)  # noqa: SLF001  # of its own kind
             widths = [linear.n_in for layer in self.layers for linear in layer.linear]
+            found = np.zeros((len(widths), max(widths)), np.float32)
+            exact._encode(flat, ends, _Workspace(exact, len(flat)), found)  # noqa: SLF001  # of its own kind
             largest = [row[:width] for row, width in zip(found, widths, strict=True)]
         ranges = iter(largest)
 
