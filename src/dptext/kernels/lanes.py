@@ -240,27 +240,36 @@ def biased(_: Value, out: Value, sums: Value, bias: Value, to: Value) -> Value:
     return types.void(out, types.uintp, types.uintp, types.uintp), generate
 
 
-@intrinsic
-def scaled(
-    _: Value, out: Value, sums: Value, total: Value, scale: Value, units: Value, bias: Value, to: Value
-) -> Value:
-    """Write 32 whole sums, less `total`, times `scale` and their units, plus their bias, in the dtype of `out`."""
+def _scaled(vectors: int) -> Callable[..., None]:
+    """Make a function, for compiled code, that writes 16 * `vectors` whole sums in the dtype of `out`.
 
-    def generate(context: Value, builder: Value, _: Value, arguments: Value) -> Value:
-        _, sums, total, scale, units, bias, to = arguments
-        totals, scales = spread(builder, total, INTS), spread(builder, scale, REALS)
-        for i in range(PAIR // LANES):
-            own, unit, shift = (
-                load(builder, each, 4 * LANES * i, kind, align=4)
-                for each, kind in ((sums, INTS), (units, REALS), (bias, REALS))
-            )
-            exact = builder.sitofp(builder.sub(own, totals), REALS)
-            found = builder.fmul(exact, builder.fmul(scales, unit), flags=_FUSED)
-            _kept(builder, out, builder.fadd(found, shift, flags=_FUSED), to, i)
-        return context.get_dummy_value()
+    They are written less `total`, times `scale` and their units, plus their bias.
+    """
 
-    signature = types.void(out, types.uintp, types.int32, types.float32, types.uintp, types.uintp, types.uintp)
-    return signature, generate
+    @intrinsic
+    def scaled(
+        _: Value, out: Value, sums: Value, total: Value, scale: Value, units: Value, bias: Value, to: Value
+    ) -> Value:
+        def generate(context: Value, builder: Value, _: Value, arguments: Value) -> Value:
+            _, sums, total, scale, units, bias, to = arguments
+            totals, scales = spread(builder, total, INTS), spread(builder, scale, REALS)
+            for i in range(vectors):
+                own, unit, shift = (
+                    load(builder, each, 4 * LANES * i, kind, align=4)
+                    for each, kind in ((sums, INTS), (units, REALS), (bias, REALS))
+                )
+                exact = builder.sitofp(builder.sub(own, totals), REALS)
+                found = builder.fmul(exact, builder.fmul(scales, unit), flags=_FUSED)
+                _kept(builder, out, builder.fadd(found, shift, flags=_FUSED), to, i)
+            return context.get_dummy_value()
+
+        signature = types.void(out, types.uintp, types.int32, types.float32, types.uintp, types.uintp, types.uintp)
+        return signature, generate
+
+    return scaled
+
+
+scaled, scaled_pair = _scaled(1), _scaled(PAIR // LANES)
 
 
 @intrinsic

@@ -16,7 +16,7 @@ from llvmlite import ir
 from numba import types
 
 from dptext.kernels.compilation import Array, compiled
-from dptext.kernels.lanes import LANES, PAIR, Value, biased, intrinsic, scaled
+from dptext.kernels.lanes import LANES, PAIR, Value, biased, intrinsic, scaled_pair
 from dptext.kernels.packing import unpack
 from dptext.kernels.tiles import COLUMNS, FEATURES, VECTORS, WIDE
 
@@ -257,6 +257,6 @@ def int_products(
                 two_int_blocks(at, stride, one, other, sums.ctypes.data, parts)
             for r in range(min(height, n)):
                 own = sums.ctypes.data + r * 4 * PAIR
-                scaled(out, own, totals[first + r], scales[first + r], unit, shift, to + (first + r) * across)
+                scaled_pair(out, own, totals[first + r], scales[first + r], unit, shift, to + (first + r) * across)
             i = first + height
     release()

@@ -8,7 +8,7 @@ from typing import Final
 from dptext.kernels import matrix_tiles
 from dptext.kernels.activations import gelu_of_row
 from dptext.kernels.compilation import Array, F, compiled
-from dptext.kernels.lanes import LANES, largest_product, quantized, to_bfloat
+from dptext.kernels.lanes import LANES, largest_product, quantized, scaled, to_bfloat
 from dptext.kernels.packing import LENGTH, unpack
 from dptext.kernels.tiles import COLUMNS, MORE, ROWS, VECTORS, row_tile
 
@@ -124,13 +124,18 @@ def quantized_products(
 def int_products(
     rows: Array, n: int, panels: Array, units: Array, bias: Array, scales: Array, totals: Array, tile: Array, out: Array
 ) -> None:
-    """`products` for int8. Stored weights are offset by `MORE`; subtracting `totals` removes the offset."""
-    stride, steps = rows.shape[1] * rows.itemsize, panels.shape[1]
+    """`products` for int8. Stored weights are offset by `MORE`; subtracting `totals` removes the offset.
+
+    Rows of a tile are written in vector instructions: of a loop over so many rows each may become other instructions.
+    """
+    stride, steps, across = rows.shape[1] * rows.itemsize, panels.shape[1], out.shape[1] * out.itemsize
     for p in range(panels.shape[0]):
         panel = panels.ctypes.data + p * steps * COLUMNS * 4
         for i in range(0, n, ROWS):
             row_tile(rows, rows.ctypes.data + i * stride, stride, panel, tile.ctypes.data, steps)
             for r in range(ROWS):
-                for j in range(COLUMNS):
-                    unit = scales[i + r] * units[p * COLUMNS + j]
-                    out[i + r, p * COLUMNS + j] = F(tile[r, j] - totals[i + r]) * unit + bias[p * COLUMNS + j]
+                for j in range(VECTORS):
+                    first = p * COLUMNS + j * LANES
+                    own, to = tile.ctypes.data + 4 * (r * COLUMNS + j * LANES), out.ctypes.data + (i + r) * across
+                    unit, shift = units.ctypes.data + 4 * first, bias.ctypes.data + 4 * first
+                    scaled(out, own, totals[i + r], scales[i + r], unit, shift, to + first * out.itemsize)
