@@ -35,6 +35,20 @@ _SHOWN: Final = 160  # characters of a public text in a report
 _FEWEST: Final = 8.0  # a topic weighs at least 1/8 of its share of the pool
 
 
+def nearest_of(points: Floats, options: Floats) -> Integers:
+    """Return the nearest option of each point, `(n,)`, of length at most 1; the first of several that are as near.
+
+    Products, whose last bits follow the batch, leave the options that may be nearest. A point with more than one gets
+    its distances as sums over it alone, so no batch changes an option.
+    """
+    roughly = np.square(options).sum(axis=1) - 2 * (points @ options.T)
+    found = np.argmin(roughly, axis=1)
+    margin = _ROUNDING * (1 + np.abs(roughly).max(axis=1))
+    for i in np.flatnonzero((roughly <= (roughly.min(axis=1) + margin)[:, None]).sum(axis=1) > 1):
+        found[i] = np.square(options - points[i]).sum(axis=1).argmin()
+    return np.asarray(found, np.int64)
+
+
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class TopicMap:
     """Clusters of a public pool: `centres` `(topics, dim)`, public words and texts of each, the topic of each text."""
@@ -44,18 +58,8 @@ class TopicMap:
     of_pool: Integers
 
     def nearest(self, points: Floats) -> Integers:
-        """Return the topic of each point, `(n,)`, of length at most 1; the first of several that are as near.
-
-        Products, whose last bits follow the batch, leave the centres that may be nearest. A point with more than one
-        gets its distances as sums over it alone, so no batch changes a topic.
-        """
-        roughly = np.square(self.centres).sum(axis=1) - 2 * (points @ self.centres.T)
-        found = np.argmin(roughly, axis=1)
-        margin = _ROUNDING * (1 + np.abs(roughly).max(axis=1))
-        unsure = (roughly <= (roughly.min(axis=1) + margin)[:, None]).sum(axis=1) > 1
-        near = [np.square(points[unsure] - centre).sum(axis=1) for centre in self.centres]
-        found[unsure] = np.argmin(np.stack(near), axis=0)
-        return np.asarray(found, np.int64)
+        """Return the topic of each point, `(n,)`, of length at most 1; the first of several that are as near."""
+        return nearest_of(points, self.centres)
 
     def without_texts(self) -> TopicMap:
         """Return the topics without any text of the pool."""

@@ -116,8 +116,11 @@ class PublicSpace:
 
 def features_of(readers: Sequence[Embedder], texts: Sequence[str]) -> Floats:
     """Return the vectors of all readers side by side, on a grid, `(n, features)`."""
-    found = [np.asarray(reader.embed(list(texts)), np.float64) for reader in readers]
-    return np.asarray(np.rint(np.concatenate(found, axis=1) / _GRID) * _GRID)
+    found = np.concatenate([np.asarray(reader.embed(list(texts)), np.float64) for reader in readers], axis=1)
+    found /= _GRID
+    np.rint(found, out=found)
+    found *= _GRID
+    return found
 
 
 def says_something(text: str) -> bool:

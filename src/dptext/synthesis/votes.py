@@ -18,7 +18,7 @@ from dptext.mechanism import OnProgress
 from dptext.synthesis.agreement import Known
 from dptext.synthesis.blocks import TOPICS
 from dptext.synthesis.on_summary import OnSummary
-from dptext.synthesis.pool import TopicMap, apportioned, shuffled
+from dptext.synthesis.pool import TopicMap, apportioned, nearest_of, shuffled
 from dptext.synthesis.readings import Corpus, readings
 from dptext.synthesis.spec import CorpusSpec, SynthesisSpec, Synthetic
 from dptext.synthesis.summary import SummarySpec
@@ -157,8 +157,7 @@ class FittedVotes(OnSummary[Votes]):
         labels, options = max(1, len(spec.labels)), self.pool.points[rows]
         summed = PrivateSum(labels * len(rows), spec.noise(1 - spec.first_share), by_author=spec.unit == "author")
         for read in readings(corpus, self.measures.public.reader, spec.labels):
-            best = np.array([np.square(options - point).sum(axis=1).argmin() for point in read.points], np.int64)
-            cells = (read.labels * len(rows) + best)[:, None]
+            cells = (read.labels * len(rows) + nearest_of(read.points, options))[:, None]
             summed.add(cells, np.ones(cells.shape), read.authors)
         return summed.release(draws).reshape(labels, len(rows))
 
