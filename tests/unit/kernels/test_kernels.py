@@ -14,6 +14,7 @@ from scipy.special import erf
 from dptext.errors import ConfigError
 from dptext.kernels import products, tiles
 from dptext.kernels.activations import gelu
+from dptext.kernels.counting import counts
 from dptext.kernels.linear import DTYPES, Linear, best_there_is, room
 from dptext.kernels.sorting import sort
 
@@ -127,3 +128,12 @@ def test_sorting(n: int) -> None:
     found = values.copy()
     sort(found)
     assert np.array_equal(found, np.sort(values))
+
+
+@pytest.mark.parametrize("length", [0, 1, 7, 8, 9, 1000, 1003])
+def test_counts_are_those_of_numpy(length: int) -> None:
+    rng = np.random.default_rng(length)
+    rows = np.minimum(rng.integers(0, 52, (5, length)), rng.integers(0, 52, (5, 1))).astype(np.uint8)
+    found = np.zeros((5, 52), np.int64)
+    counts(rows, found)
+    np.testing.assert_array_equal(found, [np.bincount(row, minlength=52) for row in rows])

@@ -236,8 +236,11 @@ class WordDraws:
 
     def _among_shells(self, words: Integers, rows: Integers, source: Randomness) -> Integers:
         """Draw a word for each token; `rows` gives the index of the token's word in `words`."""
+        from dptext.kernels.counting import counts as counted  # noqa: PLC0415 (numba is slow to load)
+
         shells = self.choice.shells(self._least_distances(words))
-        counts = np.stack([np.bincount(row, minlength=SHELLS) for row in shells])
+        counts = np.zeros((len(words), SHELLS), np.int64)
+        counted(shells, counts)
         weights = proposal_weights(counts)
         result = np.empty(len(rows), np.int64)
         pending = np.arange(len(rows))
