@@ -14,7 +14,7 @@ from dptext import _validate
 from dptext.embeddings.vectors import WordVectors
 from dptext.errors import ConfigError
 from dptext.frozen import fill
-from dptext.kernels.processors import each, processors
+from dptext.kernels.processors import each, threads
 from dptext.kernels.shortlist import Shortlist, relative_error
 from dptext.types import Floats, Int32s, Positions, Singles
 
@@ -45,7 +45,7 @@ class NearestWords:
     matrix product, with the norm as an additional coordinate. Scores in float32 make a shortlist only: every word whose
     score could be the best within the worst rounding is compared again in float64. With numba and AVX-512,
     `kernels.screening` makes the shortlist once enough pairs were searched to repay its loading. The default number of
-    `threads` is the number of processors. ConfigError: `threads` is not an integer of at least 1.
+    `threads` is OMP_NUM_THREADS, else the number of processors. ConfigError: `threads` is not an integer of at least 1.
     """
 
     vectors: WordVectors
@@ -90,13 +90,13 @@ class NearestWords:
         nearest = np.empty(len(points), np.int32)
         screen = self._screen(len(points))
         worth = max(1, len(points) * self._table.size // _WORTH_A_THREAD)
-        threads = min(self.threads or processors(), worth)
-        step = min(_TILE, max(1, -(-len(points) // threads)))
+        n_threads = min(self.threads or threads(), worth)
+        step = min(_TILE, max(1, -(-len(points) // n_threads)))
 
         def fill(start: int) -> None:
             nearest[start : start + step] = self._search_tile(points[start : start + step], screen)
 
-        each(fill, range(0, len(points), step), threads)
+        each(fill, range(0, len(points), step), n_threads)
         return nearest
 
     def _screen(self, n_queries: int) -> "Screen | None":

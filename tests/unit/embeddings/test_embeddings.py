@@ -14,6 +14,7 @@ from dptext.embeddings.nearest import NearestWords
 from dptext.embeddings.vector_files import load_glove, load_vectors
 from dptext.embeddings.vectors import WordVectors
 from dptext.errors import ConfigError, MissingExtraError
+from dptext.kernels.processors import each
 from dptext.kernels.shortlist import relative_error
 
 
@@ -210,6 +211,18 @@ def test_queries_that_are_refused(queries):
     nearest = NearestWords(made(np.random.default_rng(0).standard_normal((30, 7))))
     with pytest.raises(ConfigError, match="Expected queries to be"):
         nearest.search(queries)
+
+
+@pytest.mark.parametrize("asked", ["1", "3"])
+def test_a_search_starts_as_many_threads_as_are_asked_for(asked, monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", asked)
+    found = []
+    monkeypatch.setattr(
+        dptext.embeddings.nearest, "each", lambda work, parts, most: (found.append(most), each(work, parts, most))
+    )
+    vectors = made(np.random.default_rng(0).normal(size=(40_000, 60)))
+    NearestWords(vectors).search(np.zeros((60, 60)))
+    assert found == [int(asked)]
 
 
 @pytest.mark.parametrize("threads", [0, -1, 1.5, True])
