@@ -63,7 +63,7 @@ DIM = 50  # of word vectors
 EPSILON = 10.0
 LONG = 3.0  # seconds that a peer takes
 SHORT = 0.5  # seconds of a task whose memory is cold after the other's turn: it runs once before it is measured
-LEAST = 0.1  # seconds in which it is measured, as the mean of its runs
+LEAST, MOST_RUNS = 0.1, 1_000  # seconds and runs in which it is measured, as their mean
 TEXT_WORDS = 8  # at most: pypantera takes 2 gigabytes for so many words beside 400,000
 
 #: What is installed for each peer: itself, and what its time depends on. An empty list: what runs this benchmark.
@@ -471,7 +471,7 @@ def turn(once: Callable[[], tuple[float, float]]) -> tuple[float, float, float]:
     """The seconds of a task, those of its first run in this turn, and the description of what came out."""
     first, described = once()
     taken = [first] if first >= SHORT else []
-    while sum(taken) < LEAST and first < SHORT:
+    while first < SHORT and sum(taken) < LEAST and len(taken) < MOST_RUNS:
         seconds, described = once()
         taken.append(seconds)
     return statistics.fmean(taken), first, described

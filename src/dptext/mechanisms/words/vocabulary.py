@@ -236,19 +236,19 @@ class WordDraws:
 
     def _among_shells(self, words: Integers, rows: Integers, source: Randomness) -> Integers:
         """Draw a word for each token; `rows` gives the index of the token's word in `words`."""
-        from dptext.kernels.counting import counts as counted  # noqa: PLC0415 (numba is slow to load)
+        from dptext.kernels.counting import counts  # noqa: PLC0415 (numba is slow to load)
 
         shells = self.choice.shells(self._least_distances(words))
-        counts = np.zeros((len(words), SHELLS), np.int64)
-        counted(shells, counts)
-        weights = proposal_weights(counts)
+        sizes = np.zeros((len(words), SHELLS), np.int64)
+        counts(shells, sizes)
+        weights = proposal_weights(sizes)
         result = np.empty(len(rows), np.int64)
         pending = np.arange(len(rows))
         while pending.size:
             here, pending = pending[:_TOKENS_AT_ONCE], pending[_TOKENS_AT_ONCE:]
             at = rows[here]
             chosen = wide_choice(weights[:, at], source)
-            places = uniform_below_each(counts[at, chosen].astype(np.uint64), source).astype(np.int64)
+            places = uniform_below_each(sizes[at, chosen].astype(np.uint64), source).astype(np.int64)
             proposed = _members(shells, at, chosen, places)
             kept = self.keep(words[at], proposed, chosen, source)
             result[here[kept]] = proposed[kept]
