@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 from dptext.cli.app import app, exit_code
 from dptext.errors import DPTextError
+from dptext.sampling.randomness import Randomness
 from hashed_words import HashedWords
 from vectors import WORDS
 
@@ -98,12 +99,13 @@ def test_a_claim_for_documents_is_tried(source: Path, monkeypatch: pytest.Monkey
     assert "Nothing refutes the claim of epsilon 0.5 per document: no difference was seen." in out
     assert "control" not in out
     assert "90 of the texts are in --public" in err
-    choose = top_k.TopKRandomizedResponse.choose
-    monkeypatch.setattr(
-        top_k.TopKRandomizedResponse,
-        "choose",
-        lambda self, scores, source: choose(self, scores, source) * 0 + scores.argmax(axis=1),
-    )
+    drawn = top_k.TopKRandomizedResponse.drawn
+
+    def best(choice: top_k.TopKRandomizedResponse, rows: int, source: Randomness) -> tuple[np.ndarray, np.ndarray]:
+        hit, rank = drawn(choice, rows, source)
+        return np.ones_like(hit), np.zeros_like(rank)
+
+    monkeypatch.setattr(top_k.TopKRandomizedResponse, "drawn", best)
     code, out, err = dptext(*audit)
     assert code == 1, out + err
     assert out.startswith("The claim of epsilon 0.5 per document is refuted: outputs of two neighbours differ by ")
