@@ -35,7 +35,7 @@ from dptext.embeddings.sentence_encoder import SentenceEncoder, load_sentence_en
 from dptext.embeddings.torch_network import TorchNetwork
 from dptext.kernels import matrix_tiles, tiles
 from dptext.kernels.linear import DTYPES, Linear, best_there_is, room
-from dptext.kernels.products import SPARE, products, quantized_products, rounded_products
+from dptext.kernels.products import SPARE, int_products, products, rounded_products
 from dptext.text.tokens import sentences
 
 #: Precision, least ratio, the cosine that counts, how large it must be: with AVX-512 and bfloat16, without bfloat16,
@@ -88,7 +88,9 @@ def products_of_a_layer(precision: str) -> Callable[[], None]:
     def run() -> None:
         for _ in range(20):
             if precision == "int8":  # as the encoder does: in matrix registers where there are some
-                quantized_products(rows, n, layer.panels, layer.units, bias, scales, totals, tile, out)
+                (matrix_tiles.int_products if matrix_tiles.THERE else int_products)(
+                    rows, n, layer.panels, layer.units, bias, scales, totals, tile, out
+                )
             elif precision == "bfloat16":
                 rounded_products(rows, n, layer.panels, bias, tile, out)
             else:

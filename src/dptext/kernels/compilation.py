@@ -65,8 +65,8 @@ def _sources() -> str:
 class _KeptCode(FunctionCache):
     """Machine code in files. It is loaded without numba's registries of functions, which compiling alone needs.
 
-    They take .3 seconds of each process to import, SciPy's linear algebra among them. Code is compiled anew where any
-    file of this package has changed: it contains that of the functions that it calls, and numba looks at its own file.
+    They take .3 seconds of each process to import, SciPy's linear algebra among them. Code is compiled anew where its
+    file or one of `dptext.kernels` has changed: it contains that of the functions that it calls, which are to be there.
     """
 
     def __init__(self, loops: Any) -> None:

@@ -12,10 +12,10 @@ _APART: Final = 8  # counters of a number: one alone would wait for its last sum
 
 @compiled_with()
 def counts(rows: UInt8s, found: Integers) -> None:
-    """Add to `found` `(n_rows, kinds)` how often each number below `kinds` is in each row."""
+    """Add to `found` `(n_rows, kinds)` how often each number below `kinds` is in each row; others are not counted."""
     n_rows, length = rows.shape
     kinds = found.shape[1]
-    some = np.zeros((_APART, kinds), np.int64)
+    some = np.zeros((_APART, 256), np.int64)  # whatever a byte holds
     for i in range(n_rows):
         some[:] = 0
         for start in range(0, length - length % _APART, _APART):

@@ -64,6 +64,7 @@ class Linear:
     @classmethod
     def of(cls, weights: Singles, bias: Singles, exactness: Exactness, largest: Singles | None = None) -> "Linear":
         """Make the layer. `largest` `(n_in,)` are the largest absolute inputs on public text, for int8."""
+        bias = np.ascontiguousarray(bias, np.float32)  # machine code reads it by its address
         units, smoothing = np.ones(len(bias), np.float32), np.ones(weights.shape[1], np.float32)
         if exactness == "bfloat16":
             bits = np.ascontiguousarray(weights).view(np.uint32)  # the upper 16 are kept, rounded to even

@@ -238,7 +238,10 @@ def _two_by_all(
 def int_products(
     rows: Array, n: int, panels: Array, units: Array, bias: Array, scales: Array, totals: Array, sums: Array, out: Array
 ) -> None:
-    """`dptext.kernels.products.quantized_products`. `sums` has `BLOCK_ROWS` rows."""
+    """`dptext.kernels.products.int_products`, with the same numbers. `sums` has `BLOCK_ROWS` rows.
+
+    `out` may hold the bits of bfloat16, too.
+    """
     configure(n)
     stride, parts, across = rows.shape[1] * rows.itemsize, panels.shape[1] // _PER_STEP, out.shape[1] * out.itemsize
     last = panels.shape[0] * VECTORS - 2

@@ -112,21 +112,13 @@ def rounded_products(rows: Array, n: int, panels: Array, bias: Array, tile: Arra
         products(rows, n, panels, bias, tile, out)
 
 
-def quantized_products(
-    rows: Array, n: int, panels: Array, units: Array, bias: Array, scales: Array, totals: Array, tile: Array, out: Array
-) -> None:
-    """`int_products`, in matrix registers where there are some, with the same numbers; `out` as `rounded_products`."""
-    given = (rows, n, panels, units, bias, scales, totals, tile, out)
-    (matrix_tiles.int_products if matrix_tiles.THERE and matrix_tiles.fits(panels.shape[1]) else int_products)(*given)
-
-
 @compiled
 def int_products(
     rows: Array, n: int, panels: Array, units: Array, bias: Array, scales: Array, totals: Array, tile: Array, out: Array
 ) -> None:
     """`products` for int8. Stored weights are offset by `MORE`; subtracting `totals` removes the offset.
 
-    Rows of a tile are written in vector instructions: of a loop over so many rows each may become other instructions.
+    Rows of a tile are written in vector instructions: a compiler may unroll a loop, and round rows differently.
     """
     stride, steps, across = rows.shape[1] * rows.itemsize, panels.shape[1], out.shape[1] * out.itemsize
     for p in range(panels.shape[0]):

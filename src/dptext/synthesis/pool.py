@@ -44,8 +44,10 @@ def nearest_of(points: Floats, options: Floats) -> Integers:
     roughly = np.square(options).sum(axis=1) - 2 * (points @ options.T)
     found = np.argmin(roughly, axis=1)
     margin = _ROUNDING * (1 + np.abs(roughly).max(axis=1))
-    for i in np.flatnonzero((roughly <= (roughly.min(axis=1) + margin)[:, None]).sum(axis=1) > 1):
-        found[i] = np.square(options - points[i]).sum(axis=1).argmin()
+    unsure = (roughly <= (roughly.min(axis=1) + margin)[:, None]).sum(axis=1) > 1
+    if unsure.any():
+        near = [np.square(points[unsure] - option).sum(axis=1) for option in options]
+        found[unsure] = np.argmin(np.stack(near), axis=0)
     return np.asarray(found, np.int64)
 
 

@@ -137,3 +137,6 @@ def test_counts_are_those_of_numpy(length: int) -> None:
     found = np.zeros((5, 52), np.int64)
     counts(rows, found)
     np.testing.assert_array_equal(found, [np.bincount(row, minlength=52) for row in rows])
+    fewer = np.zeros((5, 20), np.int64)
+    counts(rows, fewer)  # numbers beyond are not counted, nor written anywhere
+    np.testing.assert_array_equal(fewer, found[:, :20])

@@ -133,7 +133,7 @@ def test_products_in_int8_are_those_of_vector_instructions_bit_for_bit(n: int) -
     assert layer.panels.max() > 127
     assert matrix_tiles.fits(layer.panels.shape[1])
     found = []
-    for multiply in (products.int_products, products.quantized_products):
+    for multiply in (products.int_products, matrix_tiles.int_products):
         out, tile = room(size, N_OUT), room(products.SPARE, tiles.COLUMNS, dtype=np.int32)
         multiply(rows, n, layer.panels, layer.units, layer.bias, scales, totals, tile, out)
         found.append(out[:n])

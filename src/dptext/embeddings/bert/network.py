@@ -49,15 +49,15 @@ class _Workspace:
         n = -(-n_pieces // tiles.ROWS) * tiles.ROWS + max(tiles.ROWS, products.SPARE)
         wide, dtype = len(network.layers[0].widened.bias), DTYPES[network.exactness]
         exact, whole = network.exactness == "float32", network.exactness == "int8"
-        both = room(n, network.dim, dtype=dtype), room(n, wide, dtype=dtype)
+        rows = [] if exact else [room(n, width, dtype=dtype) for width in (network.dim, wide)]
         self.x, self.more, self.taken = (room(n, network.dim) for _ in range(3))
         self.hidden = room(n, wide)
         self.exact = room(0, wide) if exact else None
-        self.bits = None if exact or whole else both
-        self.ints = (*both, room(n), room(n, dtype=np.int32)) if whole else None
+        self.bits = None if exact or whole else tuple(rows)
+        self.ints = (*rows, room(n), room(n, dtype=np.int32)) if whole else None
         self.tile = room(products.SPARE, tiles.COLUMNS, dtype=np.int32 if whole else np.float32)
-        linear = [each for layer in network.layers for each in layer.linear]
-        fits = matrix_tiles.THERE and all(matrix_tiles.fits(each.panels.shape[1]) for each in linear)
+        first = network.layers[0].linear  # all layers have these shapes
+        fits = matrix_tiles.THERE and all(matrix_tiles.fits(each.panels.shape[1]) for each in first)
         self.vectors, self.registers = (None if fits else True), (True if fits else None)
         head, blocks = network.dim // network.heads, -(-n // 32)
         if fits and not exact and attention.in_tiles(head):

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from dptext.embeddings.vectors import WordVectors
-from dptext.errors import ConfigError
+from dptext.errors import ConfigError, PrivacyError
 from dptext.frozen import fill
 from dptext.kernels.shortlist import relative_error
 from dptext.sampling.discrete import uniform_below, uniform_below_each, wide_choice
@@ -96,7 +96,6 @@ def frequent_words(n_words: int) -> Integers:
     They are the 200 most frequent words of the public vocabulary (its first ones), weighted by 1 / (rank + 2.7) as in
     running text (Zipf and Mandelbrot). The measurement has a fixed seed and uses no private text. In a vocabulary of
     more than 50,000 words there are 1,000 running words, because each word takes longer.
-    of more than 50,000 words they are 1,000, as each takes longer.
     """
     n_running = 1000 if n_words > _LARGE else 4000
     cumulated = np.cumsum(1 / (np.arange(min(200, n_words)) + 2.7))
@@ -241,6 +240,8 @@ class WordDraws:
         shells = self.choice.shells(self._least_distances(words))
         sizes = np.zeros((len(words), SHELLS), np.int64)
         counts(shells, sizes)
+        if sizes.sum() != shells.size:
+            raise PrivacyError("Expected each word in a shell: a distance is not a number. Nothing is chosen.")
         weights = proposal_weights(sizes)
         result = np.empty(len(rows), np.int64)
         pending = np.arange(len(rows))
