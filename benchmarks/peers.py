@@ -229,13 +229,13 @@ VERBATIM = "for texts none: {share:.0%} of unknown words came back verbatim"
 SWALLOWED = "no: where a far word is drawn the true one comes back, as an exception is swallowed"
 WORDS = {  # of each peer: task, the ratios required at 50,000 words and at 400,000 (None: not measured), its guarantee
     "mldp-text": (
-        ("multivariate", 150, 160, KNOWN),
+        ("multivariate", 120, 140, KNOWN),
         ("multivariate, FAISS", 15, 12, KNOWN + ", the nearest word approximate"),
-        ("mahalanobis", 160, None, KNOWN + ", its metric scaled otherwise"),
+        ("mahalanobis", 130, None, KNOWN + ", its metric scaled otherwise"),
         ("tem", 150, None, "unproven: far words weigh by the size of another vocabulary"),
     ),
     "pypantera": (
-        ("multivariate", 100, 150, KNOWN + "; an unknown word is a random vector"),
+        ("multivariate", 80, 120, KNOWN + "; an unknown word is a random vector"),
         ("mahalanobis", 100, None, "unproven: the elliptical noise is brought back to a round one's length"),
         ("tem", 50, None, SWALLOWED),
     ),
