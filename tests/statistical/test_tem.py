@@ -7,6 +7,7 @@ import pytest
 from scipy import stats
 
 from dptext.embeddings.vectors import WordVectors
+from dptext.errors import PrivacyError
 from dptext.mechanisms.words import vocabulary
 from dptext.mechanisms.words.vocabulary import WordDraws, WordPoints
 from dptext.sampling.exponential import SHELLS, TruncatedExponential
@@ -118,6 +119,22 @@ def test_a_word_beside_the_kept_one_is_seen(words: WordPoints, monkeypatch: pyte
     original = TruncatedExponential.keep
     monkeypatch.setattr(TruncatedExponential, "keep", lambda *arguments: np.roll(original(*arguments), 1))
     assert not fits(draws_of(words, 1.0, 12), 0, seed=1)
+
+
+def test_a_word_in_no_shell_is_refused(words: WordPoints, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planted: a distance that is not a number became a number beyond the shells."""
+    sound = TruncatedExponential.shells
+
+    def beyond(choice: TruncatedExponential, least: np.ndarray) -> np.ndarray:
+        found = sound(choice, least)
+        found[0, 3] = 255
+        return found
+
+    draws = draws_of(words, 2.0, rounds=0)
+    assert (draws.draw(np.arange(4), seeded(0)) >= 0).all()
+    monkeypatch.setattr(TruncatedExponential, "shells", beyond)
+    with pytest.raises(PrivacyError, match="not a number"):
+        draws.draw(np.arange(4), seeded(0))
 
 
 def test_no_weight_is_beyond_the_last_shell() -> None:
