@@ -28,9 +28,8 @@ from typing import Any
 import dptext as dp
 from _timing import Rows, paired
 from dptext.embeddings.encoders import load_encoder
-from dptext.runs.private import Private
+from dptext.runs.private import READ_TOGETHER, Private
 from dptext.runs.specs import synthesis_from_settings
-from dptext.runs.streaming import BATCH_SIZE
 from dptext.runs.synthesizing import run
 from dptext.text.records import Fields
 
@@ -90,7 +89,7 @@ class Watched:
     def too_often(self, texts: int, passes: int) -> tuple[float, float]:
         """Texts, and calls, of those that as many passes need; but for one text, which is read before the charge."""
         read = sorted(self.read)[1:] if 1 in self.read else self.read
-        return sum(read) / (texts * passes), len(read) / (passes * math.ceil(texts / BATCH_SIZE))
+        return sum(read) / (texts * passes), len(read) / (passes * math.ceil(texts / READ_TOGETHER))
 
 
 def main() -> int:

@@ -2,8 +2,8 @@
 
 import functools
 import hashlib
-import itertools
 import re
+import sys
 import warnings
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import numpy as np
 
 from dptext import _validate
+from dptext.embeddings.known_words import KnownWords
 from dptext.errors import ConfigError
 from dptext.text.tokens import composed, mark_class
 from dptext.types import Floats
@@ -129,22 +130,17 @@ class TfidfSvd:
         """The vectors as scikit-learn's `TfidfTransformer` and `TruncatedSVD` compute them, in fewer steps."""
         from scipy.sparse import csr_array  # noqa: PLC0415 (slow to load)
 
-        places, n_words = self._places, len(self.words)
-        known = [[places[word] for word in _words(composed(text.lower())) if word in places] for text in texts]
-        rows = np.repeat(np.arange(len(texts)), list(map(len, known)))
-        columns = np.fromiter(itertools.chain.from_iterable(known), np.int64, len(rows))
-        cells, times = np.unique(rows * n_words + columns, return_counts=True)
-        rows, columns = np.divmod(cells, n_words)
+        rows, columns, times = self._known.counted(texts)
         weights = (np.log(times.astype(np.float64)) + 1.0) * self.rarity[columns]
         squared = np.asarray(np.bincount(rows, np.square(weights), len(texts)), np.float64)
         weights = weights / _lengths(squared)[rows]
         starts = np.searchsorted(rows, np.arange(len(texts) + 1))
-        found = csr_array((weights, columns, starts), (len(texts), n_words)) @ self._directions
+        found = csr_array((weights, columns, starts), (len(texts), len(self.words))) @ self._directions
         return np.asarray(found / _lengths(np.square(found).sum(axis=1))[:, None], np.float64)
 
     @functools.cached_property
-    def _places(self) -> dict[str, int]:
-        return {word: i for i, word in enumerate(self.words)}
+    def _known(self) -> KnownWords:
+        return KnownWords(self.words, lambda text: _words(composed(text.lower())), search="runs", most=sys.maxsize)
 
     @functools.cached_property
     def _directions(self) -> Floats:

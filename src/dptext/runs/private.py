@@ -11,7 +11,9 @@ from typing import Any, Final, TypeVar
 
 from dptext.errors import BrokenFileError, DataError, HeaderError, OtherFormError
 from dptext.privacy.names import seen_form
-from dptext.runs.streaming import BATCH_SIZE, split
+from dptext.runs.streaming import split
+
+BATCH_SIZE = 1024
 from dptext.synthesis.readings import Corpus
 from dptext.text.batches import Batch
 from dptext.text.reading import OnError, read_batches, read_records
@@ -19,6 +21,9 @@ from dptext.text.records import Fields, Record
 from dptext.text.tables import Texts
 
 Item = TypeVar("Item")
+#: Texts that are read together: arrays of so many still fit into the processor's cache, and vectors that all texts are
+#: compared with are fetched once for them.
+READ_TOGETHER: Final = 1_024
 _UNREADABLE: Final = (
     "The private corpus cannot be read to its end, so nothing is released. What is at fault is private here: "
     "`dptext check` shows it."
@@ -50,7 +55,7 @@ class Private:
 
     def batches(self) -> Generator[Batch, None, None]:
         """Yield the records in batches of a public size. No error tells a record or the number of records."""
-        return untold(split(map(_named, self.found()), BATCH_SIZE), self.fields)
+        return untold(split(map(_named, self.found()), READ_TOGETHER), self.fields)
 
     def found(self) -> Iterator[Batch]:
         """Return an iterator of the readable records, in batches. A file may be empty."""

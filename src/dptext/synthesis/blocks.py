@@ -138,27 +138,32 @@ class SumLayout:
         if topics is not None:
             column[TOPICS] = topics(read.points)
         places = np.column_stack([read.labels, read.columns, *([column[TOPICS]] if TOPICS in column else [])])
-        cells, values = list[Integers](), list[Floats]()
+        width = sum(self._width(each) for each in self.blocks)
+        cells, values, end = np.empty((n, width), np.int64), np.empty((n, width)), 0
         for block in self.blocks:
+            own = slice(end, end := end + self._width(block))
             row = block.start + places[:, block.axis, None] * (0 if block.name == UNLIKE else block.width)
+            values[:, own] = block.part
             if block.marginal is not None:
-                cells.append(block.start + block.marginal.cells(places)[:, None])
-                values.append(np.full((n, 1), block.part))
+                cells[:, own] = block.start + block.marginal.cells(places)[:, None]
             elif block.kind == POINTS:
-                cells.append(row + np.arange(block.width))
-                values.append(read.points * block.part)
+                np.add(row, np.arange(block.width), out=cells[:, own])
+                np.multiply(read.points, block.part, out=values[:, own])
             elif block.kind == WORDS:
                 there = read.marks >= 0
-                cells.append(np.where(there, row + read.marks, absent + np.arange(self.marks)))
-                values.append(np.where(there, block.part, 0.0))
+                cells[:, own] = np.where(there, row + read.marks, absent + np.arange(self.marks))
+                values[:, own] *= there
                 absent += self.marks
             elif block.name == UNLIKE:
-                cells.append(row)
-                values.append(read.unlike[:, None] * block.part)
+                cells[:, own] = row
+                values[:, own] *= read.unlike[:, None]
             else:
-                cells.append(row + column[block.name][:, None])
-                values.append(np.full((n, 1), block.part))
-        return np.concatenate(cells, axis=1), np.concatenate(values, axis=1)
+                cells[:, own] = row + column[block.name][:, None]
+        return cells, values
+
+    def _width(self, block: SumBlock) -> int:
+        """The number of values that a text has in a block."""
+        return {POINTS: block.width, WORDS: self.marks}.get(block.kind, 1) if block.marginal is None else 1
 
     def known(self, noisy: Floats, scale: float) -> dict[str, Known]:
         """Return the numbers of each block `(rows, width)`, with the standard deviation of their noise, by name.

@@ -12,10 +12,11 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
+from dptext.embeddings.known_words import KnownWords
 from dptext.embeddings.tfidf import load_sklearn
 from dptext.errors import ConfigError
 from dptext.text.function_words import ENGLISH, FUNCTION_WORDS
@@ -69,10 +70,14 @@ class Lexicon:
     words: tuple[str, ...]
     most: int
     drawn: bool = False
-    _places: dict[str, int] = field(init=False)
+    _known: KnownWords = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_places", {word: i for i, word in enumerate(self.words)})
+        known = KnownWords(self.words, lambda text: words_of(text, MOST_READ), search="tokens", most=MOST_READ)
+        object.__setattr__(self, "_known", known)
+
+    def __reduce__(self) -> Any:
+        return type(self), (self.words, self.most, self.drawn)  # what follows from them is made anew
 
     def __len__(self) -> int:
         return len(self.words)
@@ -85,17 +90,20 @@ class Lexicon:
 
     def known(self, text: str) -> set[int]:
         """Return the places in the list of all words of a text."""
-        places = map(self._places.get, words_of(text, MOST_READ))
-        return {place for place in places if place is not None}
+        _, places, _ = self._known.counted([text])
+        return set(places.tolist())
 
     def marks(self, texts: Sequence[str]) -> Integers:
         """Return the places of the marks of each text, `(n, most)`, in order; -1 where a text has fewer."""
+        rows, places, _ = self._known.counted(texts)
+        starts = np.searchsorted(rows, np.arange(len(texts) + 1))
+        column = np.arange(len(rows)) - starts[rows]
+        first = column < self.most
         found = np.full((len(texts), self.most), -1, np.int64)
-        for row, text in zip(found, texts, strict=True):
-            marks = sorted(self.known(text))
-            if self.drawn and len(marks) > self.most:
-                marks = sorted(_drawn(text, marks, self.most))
-            row[: min(len(marks), self.most)] = marks[: self.most]
+        found[rows[first], column[first]] = places[first]
+        if self.drawn:
+            for row in np.flatnonzero(np.diff(starts) > self.most).tolist():
+                found[row] = _drawn(texts[row], places[starts[row] : starts[row + 1]], self.most)
         return found
 
 
@@ -158,14 +166,14 @@ def _marked(lexicon: Lexicon, texts: Sequence[str]) -> Floats:
     return np.bincount(marks[marks >= 0], minlength=len(lexicon)).astype(np.float64)
 
 
-def _drawn(text: str, places: Sequence[int], n: int) -> list[int]:
+def _drawn(text: str, places: Integers, n: int) -> list[int]:
     """Return `n` of these places, which the digest of a text draws: the same ones for the same text."""
     digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
-    mixed = np.array(places, np.uint64) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(int.from_bytes(digest, "big"))
+    mixed = places.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(int.from_bytes(digest, "big"))
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):  # the finalizer of SplitMix64
         mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
     mixed ^= mixed >> np.uint64(31)
-    return [places[i] for i in np.argsort(mixed, kind="stable")[:n].tolist()]
+    return sorted(places[np.argsort(mixed, kind="stable")[:n]])
 
 
 def _counts(word: str) -> bool:

@@ -22,7 +22,7 @@ from dptext.embeddings.tfidf import fit_tfidf_svd
 from dptext.errors import ConfigError
 from dptext.mechanism import FitProgress, OnProgress
 from dptext.text.tokens import words_of
-from dptext.types import Floats
+from dptext.types import Floats, Singles
 
 _GRID: Final = 2.0**-10  # step of a feature
 _EXACT: Final = 2.0**23  # single precision holds all whole numbers to twice this
@@ -34,6 +34,7 @@ _LEAST_VARIANCE: Final = 2.0**-30
 _MOST_READ: Final = 4096  # the first words of a text, which are compared
 _ALIKE: Final = "Expected public texts that differ: give a pool of other texts."
 _ANCHORS: Final = 1000  # largest number of pool texts with which other texts are compared
+_FIRST: Final = 64  # anchors with which all texts are compared
 #: The encoders that have a name; any other is the folder of the user's own, or the name of one that was downloaded.
 ENCODERS: Final = ("sentence", "distilled", "glove")
 #: The share of a pool's own texts that count as unlike it.
@@ -101,7 +102,15 @@ class PublicSpace:
 
     def unlike(self, features: Floats) -> Floats:
         """Return 1 for each text whose product with its nearest anchor is below `least`, else 0; `(n,)`."""
-        return np.asarray(nearest(features, self.anchors) < self.least, np.float64)
+        own, anchors = _comparable(features, self.anchors)
+        left, read = np.arange(len(own)), 0
+        while len(left) and read < len(anchors):  # most texts are near one of the first
+            more = max(_FIRST, read)
+            left = left[(own[left] @ anchors[read : read + more].T).max(axis=1) < self.least]
+            read += more
+        found = np.zeros(len(own))
+        found[left] = 1.0
+        return found
 
     def points(self, texts: Sequence[str]) -> Floats:
         """Return the points of texts, `(n, dim)`."""
@@ -129,16 +138,22 @@ def says_something(text: str) -> bool:
 
 
 def nearest(features: Floats, anchors: Floats) -> Floats:
-    """Return the product of each row with its nearest anchor, `(n,)`. It is exact, as features lie on a grid.
+    """Return the product of each row with its nearest anchor, `(n,)`. It is exact, as features lie on a grid."""
+    own, options = _comparable(features, anchors)
+    return np.asarray((own @ options.T).max(axis=1), np.float64)
 
-    No sum of products is larger than the product of both lengths (Cauchy-Schwarz), so that single precision holds each
-    of vectors of usual length.
+
+def _comparable(features: Floats, anchors: Floats) -> tuple[Floats | Singles, Floats | Singles]:
+    """Return the features that anchors have, and the anchors, in single precision where it holds each sum of products.
+
+    No sum is larger than the product of both lengths (Cauchy-Schwarz), which are rounded here by far less than a
+    hundredth.
     """
     own = features[:, : anchors.shape[1]]
-    longest = math.prod(math.sqrt(np.einsum("ij,ij->i", each, each).max(initial=0.0)) for each in (own, anchors))
-    if longest < _EXACT * _GRID**2:
-        return np.asarray((own.astype(np.float32) @ anchors.astype(np.float32).T).max(axis=1), np.float64)
-    return np.asarray((own @ anchors.T).max(axis=1))
+    with np.errstate(over="ignore"):  # an infinite length is too long, too
+        singles = own.astype(np.float32), anchors.astype(np.float32)
+        longest = math.prod(math.sqrt(np.einsum("ij,ij->i", each, each).max(initial=0.0)) for each in singles)
+    return singles if longest < 0.99 * _EXACT * _GRID**2 else (own, anchors)
 
 
 @dataclass(frozen=True, slots=True)

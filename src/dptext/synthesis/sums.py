@@ -172,15 +172,16 @@ class PrivateSum:
         """
         if cells.shape != values.shape or (cells.size and not (cells.min() >= 0 and cells.max() < len(self._total))):
             raise ConfigError(f"Expected cells below {len(self._total)}, one for each value.")
-        if (np.diff(np.sort(cells, axis=1), axis=1) == 0).any():
+        doubtful = (np.diff(cells, axis=1) <= 0).any(axis=1)
+        if (np.diff(np.sort(cells[doubtful], axis=1), axis=1) == 0).any():
             raise PrivacyError("A vector names a cell twice, so its length has no bound: nothing is released.")
-        finite = np.isfinite(values).all(axis=1) & (np.abs(values).max(axis=1, initial=0.0) <= 1)
-        steps = np.trunc(np.where(finite[:, None], values, 0.0) * STEPS).astype(np.int64)
+        sound = np.abs(values).max(axis=1, initial=0.0) <= 1  # false if one is not a number
+        steps = ((values if sound.all() else np.where(sound[:, None], values, 0.0)) * STEPS).astype(np.int64)
         signed = cells < self._signed
         steps[(self._weights(signed) * steps**2).sum(axis=1) > STEPS**2] = 0
         steps[((steps < 0) & ~signed).any(axis=1)] = 0
         if self._authors is None:
-            np.add.at(self._total, cells, steps)
+            self._total += _totals(cells, steps, len(self._total))
             return
         if len(authors or ()) != len(cells):
             raise ConfigError("Expected an author, or None, for each vector.")
@@ -204,7 +205,7 @@ class PrivateSum:
             pairs, sums = block.merged()
             where = pairs % len(total)
             starts = np.flatnonzero(np.diff(pairs // len(total), prepend=-1))
-            np.add.at(total, where, each_clipped(sums, self._weights(where < self._signed), starts))
+            total += _totals(where, each_clipped(sums, self._weights(where < self._signed), starts), len(total))
         return total
 
     def _weights(self, signed: Booleans) -> Integers:
@@ -275,6 +276,11 @@ def clipped(steps: Integers, weights: Integers) -> Integers:
         return steps
     length = math.isqrt(squared - 1) + 1  # rounded up
     return np.asarray(np.sign(numbers) * (np.abs(numbers) * STEPS // length), np.int64)
+
+
+def _totals(places: Integers, steps: Integers, cells: int) -> Integers:
+    """Return the sum of the steps at each place, `(cells,)`. Floats hold each: 2^38 numbers of `STEPS` are below 2^53."""
+    return np.bincount(places.ravel(), steps.ravel(), cells).astype(np.int64)
 
 
 def _added_up(places: Integers, values: Integers) -> tuple[Integers, Integers]:
