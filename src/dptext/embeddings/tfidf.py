@@ -123,8 +123,11 @@ class TfidfSvd:
 
     def embed(self, texts: Sequence[str]) -> Floats:
         """Vectors `(n_texts, dim)` of norm 1, or of norm 0 if no word is known."""
-        parts = (texts[start : start + _TEXTS_AT_ONCE] for start in range(0, len(texts), _TEXTS_AT_ONCE))
-        return np.concatenate([np.zeros((0, self.dim)), *map(self._embedded, parts)])
+        found = np.empty((len(texts), self.dim))
+        for start in range(0, len(texts), _TEXTS_AT_ONCE):
+            part = slice(start, start + _TEXTS_AT_ONCE)
+            found[part] = self._embedded(texts[part])
+        return found
 
     def _embedded(self, texts: Sequence[str]) -> Floats:
         """The vectors as scikit-learn's `TfidfTransformer` and `TruncatedSVD` compute them, in fewer steps."""
@@ -136,7 +139,8 @@ class TfidfSvd:
         weights = weights / _lengths(squared)[rows]
         starts = np.searchsorted(rows, np.arange(len(texts) + 1))
         found = csr_array((weights, columns, starts), (len(texts), len(self.words))) @ self._directions
-        return np.asarray(found / _lengths(np.square(found).sum(axis=1))[:, None], np.float64)
+        found /= _lengths(np.square(found).sum(axis=1))[:, None]
+        return np.asarray(found, np.float64)
 
     @functools.cached_property
     def _known(self) -> KnownWords:

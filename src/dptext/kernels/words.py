@@ -1,7 +1,8 @@
 """Words of ASCII texts, looked up in a list of words by their bytes.
 
 Texts lie end to end in `data`, and `ends` has a 0 and the end of each; so do the words of a list, which are different
-ones of ASCII in lower case. `slots` is a table with open addressing: the number of a word or -1, a power of two of them.
+ones of ASCII in lower case. `slots` is a table with open addressing, of the number of a word or -1; their number is a
+power of two.
 """
 
 from typing import Final
@@ -19,8 +20,11 @@ _PRIME: Final = np.uint64(0x100000001B3)
 _HALF: Final = np.uint64(32)
 _QUOTE: Final = ord("'")
 _STOP: Final = ord(".")
-_COMMA: Final = ord(",")
-_COLON: Final = ord(":")
+_INNER: Final = (ord("."), ord(","), ord(":"))  # within a number
+_ALONE: Final = (ord("s"), ord("m"), ord("d"))  # clitics of one letter
+_L: Final = ord("l")
+_BEFORE_E: Final = (ord("r"), ord("v"))
+_E: Final = ord("e")
 _LINE: Final = ord("_")
 _N: Final = ord("n")
 _T: Final = ord("t")
@@ -76,11 +80,11 @@ def _number(data: UInt8s, start: int, stop: int, known: List) -> np.int32:
         word = slots[slot]
         first = ends[word]
         if ends[word + 1] - first == stop - start:
-            same = True
-            for i in range(stop - start):
-                same &= listed[first + i] == _lower(data[start + i])
-            if same:
-                return word
+            i = 0
+            while i < stop - start and listed[first + i] == _lower(data[start + i]):
+                i += 1
+            if i == stop - start:
+                return np.int32(word)
         slot = (slot + 1) & (len(slots) - 1)
     return np.int32(-1)
 
@@ -127,9 +131,9 @@ def _clitic(data: UInt8s, at: int, end: int) -> int:
         size = 3
     elif data[at] == _QUOTE and at + 1 < end:
         first, second = _lower(data[at + 1]), _lower(data[at + 2]) if at + 2 < end else 0
-        if first == 115 or first == 109 or first == 100:  # s, m, d
+        if first in _ALONE:
             size = 2
-        elif (first == 108 and second == 108) or ((first == 114 or first == 118) and second == 101):  # ll, re, ve
+        elif (first == _L and second == _L) or (first in _BEFORE_E and second == _E):
             size = 3
     after = at + size
     if size and after < end and (_is_letter(data[after]) or _is_digit(data[after])) and not _is_not(data, after, end):
@@ -138,15 +142,13 @@ def _clitic(data: UInt8s, at: int, end: int) -> int:
 
 
 @_compiled
-def _begins(data: UInt8s, at: int, start: int, end: int) -> bool:
-    """Whether a clitic begins here that splits off the word before it."""
-    if at == start or not (_is_letter(data[at - 1]) or _is_digit(data[at - 1])):
-        return False
-    return _clitic(data, at, end) > 0
+def _splits(data: UInt8s, at: int, end: int) -> bool:
+    """Whether a clitic begins here, after a letter or digit."""
+    return (data[at] == _QUOTE or _lower(data[at]) == _N) and _clitic(data, at, end) > 0
 
 
 @_compiled
-def _token(data: UInt8s, at: int, start: int, end: int) -> int:
+def _token(data: UInt8s, at: int, end: int) -> int:
     """The end of the token that begins here."""
     there = at
     while there + 1 < end and _is_letter(data[there]) and data[there + 1] == _STOP:  # U.S.
@@ -158,15 +160,13 @@ def _token(data: UInt8s, at: int, start: int, end: int) -> int:
     there = at
     while there < end and (_is_letter(data[there]) or _is_digit(data[there])):
         there += 1
-        if there == end or _begins(data, there, start, end):
+        if there == end or _splits(data, there, end):
             return there
         if there + 1 < end:
             between, after = data[there], data[there + 1]
-            if between == _QUOTE and (_is_letter(after) or _is_digit(after)):
-                there += 1  # O'Brien
-            elif between == _STOP or between == _COMMA or between == _COLON:
-                if _is_digit(data[there - 1]) and _is_digit(after):
-                    there += 1  # 1,000.50
+            inner = between == _QUOTE and (_is_letter(after) or _is_digit(after))  # O'Brien
+            if inner or (between in _INNER and _is_digit(data[there - 1]) and _is_digit(after)):  # 1,000.50
+                there += 1
     return max(there, at + 1)
 
 
@@ -180,7 +180,7 @@ def tokens(data: UInt8s, ends: Integers, known: List, most: int, found: Int32s, 
             if _is_space(data[at]):
                 at += 1
                 continue
-            start, at = at, _token(data, at, ends[t], ends[t + 1])
+            start, at = at, _token(data, at, ends[t + 1])
             left -= 1
             number = _number(data, start, at, known)
             if number >= 0:

@@ -12,8 +12,6 @@ from typing import Any, Final, TypeVar
 from dptext.errors import BrokenFileError, DataError, HeaderError, OtherFormError
 from dptext.privacy.names import seen_form
 from dptext.runs.streaming import split
-
-BATCH_SIZE = 1024
 from dptext.synthesis.readings import Corpus
 from dptext.text.batches import Batch
 from dptext.text.reading import OnError, read_batches, read_records

@@ -107,10 +107,11 @@ def pool_mix(scores: Floats, sizes: Floats, blurred: Floats) -> Floats:
     if not sharp.any():
         return best
     likely = (scores - np.log(sizes / sizes.sum()))[:, sharp]
+    chances = np.exp(likely - likely.max(axis=1, keepdims=True))
     shares = np.full(likely.shape[1], 1 / likely.shape[1])
     for _ in range(_ROUNDS):
-        chances = likely + np.log(np.maximum(shares, 1e-12))
-        shares = np.exp(chances - np.logaddexp.reduce(chances, axis=1)[:, None]).mean(axis=0)
+        each = chances * np.maximum(shares, 1e-12)
+        shares = (each / each.sum(axis=1, keepdims=True)).mean(axis=0)
     found = best.copy()
     found[sharp] = shares * (1 - best[~sharp].sum())
     return found

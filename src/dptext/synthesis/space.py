@@ -125,10 +125,13 @@ class PublicSpace:
 
 def features_of(readers: Sequence[Embedder], texts: Sequence[str]) -> Floats:
     """Return the vectors of all readers side by side, on a grid, `(n, features)`."""
-    found = np.concatenate([np.asarray(reader.embed(list(texts)), np.float64) for reader in readers], axis=1)
-    found /= _GRID
-    np.rint(found, out=found)
-    found *= _GRID
+    vectors = [reader.embed(list(texts)) for reader in readers]
+    found, end = np.empty((len(texts), sum(each.shape[1] for each in vectors))), 0
+    for each in vectors:
+        own = found[:, end : (end := end + each.shape[1])]
+        np.divide(each, _GRID, out=own)
+        np.rint(own, out=own)
+        own *= _GRID
     return found
 
 

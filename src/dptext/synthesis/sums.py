@@ -279,12 +279,15 @@ def clipped(steps: Integers, weights: Integers) -> Integers:
 
 
 def _totals(places: Integers, steps: Integers, cells: int) -> Integers:
-    """Return the sum of the steps at each place, `(cells,)`. Floats hold each: 2^38 numbers of `STEPS` are below 2^53."""
+    """Return the sum of the steps at each place, `(cells,)`."""
+    # Floats hold each sum exactly: no step is above `STEPS`, so that 2^38 of them are below 2^53.
     return np.bincount(places.ravel(), steps.ravel(), cells).astype(np.int64)
 
 
 def _added_up(places: Integers, values: Integers) -> tuple[Integers, Integers]:
     """Return the distinct places in order, and the sum of the values at each."""
+    if (places[1:] > places[:-1]).all():
+        return places, values
     order = np.argsort(places, kind="stable")  # quick where runs are in order
     places = places[order]
     starts = np.flatnonzero(np.diff(places, prepend=-1))
