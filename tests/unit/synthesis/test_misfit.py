@@ -19,7 +19,7 @@ from dptext.synthesis.measured import FIT_SHARE
 from dptext.synthesis.pool_findings import CorpusFit
 from dptext.synthesis.prototypes import Prototypes
 from dptext.synthesis.report import Topics
-from dptext.synthesis.space import nearest
+from dptext.synthesis.space import PublicSpace, nearest
 from dptext.synthesis.spec import Fitted
 from dptext.synthesis.summary import SummarySpec
 from dptext.synthesis.sums import STEPS, Draws, Noise, PrivateSum
@@ -143,6 +143,18 @@ def test_false_alarms_are_rare_and_misfits_are_found_in_noise() -> None:
             for x, n in zip(unlike, units, strict=True)
         ]
         assert low <= np.mean(alarms) <= high
+
+
+@pytest.mark.parametrize("length", [1, 30])  # products of the longer ones take double precision
+@pytest.mark.parametrize("n", [0, 1, 63, 64, 65, 300])
+def test_a_text_is_unlike_the_pool_if_no_anchor_is_near(n: int, length: int) -> None:
+    random = np.random.default_rng(n)
+    rows, anchors = (np.rint(random.normal(size=(m, 24)) * 50 * length) / 1024 for m in (90, n))
+    least = float(np.quantile(nearest(rows, anchors), 0.5)) if n else 0.0  # itself the product of a row
+    space = PublicSpace((), np.zeros((24, 1)), np.zeros(1), anchors, least, 1)
+    expected = [float(all(row @ anchor < least for anchor in anchors)) for row in rows]
+    assert space.unlike(rows).tolist() == expected
+    assert n == 0 or 0 < sum(expected) < 90
 
 
 @pytest.mark.parametrize("length", [1, 2, 3, 5])

@@ -204,10 +204,12 @@ def test_a_worker_that_dies_between_two_cells_fails_the_next_one(texts: Path, ve
         children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
         assert within(100, lambda: process.poll() is not None or bool(children.read_text("ascii")))
         worker = int(children.read_text("ascii"))
+        os.kill(worker, signal.SIGSTOP)  # before it can answer, however long this process is kept from running
         assert within(100, lambda: waits(process.pid))  # it has handed out the first cell
         process.send_signal(signal.SIGSTOP)
-        before = len(list((out / "cells").glob("*.json")))
-        assert within(100, lambda: len(list((out / "cells").glob("*.json"))) > before)
+        assert not list((out / "cells").glob("*.json"))
+        os.kill(worker, signal.SIGCONT)
+        assert within(100, lambda: bool(list((out / "cells").glob("*.json"))))
         assert within(100, lambda: waits(worker))  # it has answered
         os.kill(worker, signal.SIGKILL)
     finally:
