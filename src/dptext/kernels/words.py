@@ -90,6 +90,15 @@ def _number(data: UInt8s, start: int, stop: int, known: List) -> np.int32:
 
 
 @_compiled
+def _kept(number: np.int32, found: Int32s, n: int) -> int:
+    """Write the number of a listed word behind the first `n`, and return how many there are then."""
+    if number < 0:
+        return n
+    found[n] = number
+    return n + 1
+
+
+@_compiled
 def runs(data: UInt8s, ends: Integers, known: List, most: int, found: Int32s, counts: Integers) -> int:
     """Look up runs of letters, digits and underscores, at most the first `most` of a text.
 
@@ -107,10 +116,7 @@ def runs(data: UInt8s, ends: Integers, known: List, most: int, found: Int32s, co
                 at += 1
                 continue
             left -= 1
-            number = _number(data, start, at, known)
-            if number >= 0:
-                found[n] = number
-                n += 1
+            n = _kept(_number(data, start, at, known), found, n)
         counts[t] = n - before
     return n
 
@@ -182,9 +188,6 @@ def tokens(data: UInt8s, ends: Integers, known: List, most: int, found: Int32s, 
                 continue
             start, at = at, _token(data, at, ends[t + 1])
             left -= 1
-            number = _number(data, start, at, known)
-            if number >= 0:
-                found[n] = number
-                n += 1
+            n = _kept(_number(data, start, at, known), found, n)
         counts[t] = n - before
     return n
