@@ -241,7 +241,7 @@ def command(*arguments: str) -> None:
 def test_kill_and_resume(tmp_path: Path, spec: Path, name: str) -> None:
     """Killed at many moments, resumed each time: the result is the one of an undisturbed run, no record twice."""
     source, target, whole = tmp_path / "in.jsonl", tmp_path / name, tmp_path / f"whole{name}"
-    write_input(source, 120)
+    write_input(source, 600)  # so that the run is not done where this process is kept from running for a while
     common = ["--spec", spec, "--seed", 1, "--batch-size", 5]
     assert dptext("privatize", source, whole, *common).returncode == 0
     kills, resume = 0, []

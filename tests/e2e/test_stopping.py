@@ -154,12 +154,14 @@ def test_fit_keeps_nothing(room: Path) -> None:
     os.mkfifo(room / "pipe.jsonl")
     writing: list[int] = []
 
-    def ready(_: int) -> bool:
-        try:
-            writing.append(os.open(room / "pipe.jsonl", os.O_WRONLY | os.O_NONBLOCK))
-        except OSError:
-            return False
-        return True  # it reads, and waits for more
+    def ready(pid: int) -> bool:
+        if not writing:
+            try:
+                writing.append(os.open(room / "pipe.jsonl", os.O_WRONLY | os.O_NONBLOCK))
+            except OSError:
+                return False
+        state = Path(f"/proc/{pid}/stat").read_text("ascii", "replace").rpartition(")")[2].split()[0]
+        return state == "S"  # it reads, and waits for more: a signal just before would not wake it
 
     code, out, err = stopped(run, signal.SIGINT, ready)
     os.close(writing[0])
